@@ -19,12 +19,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = "gradwire checkpoint";
 constexpr char kHelp[] =
-    "Usage: gradwire checkpoint ACTION DIR [STEP] [OPTIONS]\n\n"
-    "Actions:\n"
+    "Usage: gradwire checkpoint COMMAND DIR [STEP] [OPTIONS]\n\n"
+    "Commands:\n"
     "  list    list the checkpoints of a run directory\n"
     "  verify  read every byte of checkpoints and compare it with what was written\n"
     "  export  write a checkpoint's model and optimizer for PyTorch\n\n"
-    "'gradwire checkpoint ACTION --help' shows its options.\n";
+    "'gradwire checkpoint COMMAND --help' shows its options.\n";
 
 std::string TimeText(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone());
@@ -133,7 +133,7 @@ int Run(CheckpointAction action, const std::vector<std::string>& args,
 
 int CheckpointCommand(const std::vector<std::string>& args, const Environment& environment) {
   const std::vector<std::string> actions = {"list", "verify", "export"};
-  if (args.empty()) return NoSuchCommand(kProgram, "action", actions, args);
+  if (args.empty()) return NoSuchCommand(kProgram, "command", actions, args);
   if (args[0] == "--help" || args[0] == "-h") {
     std::cout << kHelp << std::flush;
     return kExitDone;
@@ -146,7 +146,7 @@ int CheckpointCommand(const std::vector<std::string>& args, const Environment& e
   if (args[0] == "list") return Run(CheckpointAction::kList, rest, environment, List);
   if (args[0] == "verify") return Run(CheckpointAction::kVerify, rest, environment, Verify);
   if (args[0] == "export") return Run(CheckpointAction::kExport, rest, environment, Export);
-  return NoSuchCommand(kProgram, "action", actions, args);
+  return NoSuchCommand(kProgram, "command", actions, args);
 }
 
 }  // namespace gradwire

@@ -59,8 +59,9 @@ void AddAll(CheckpointAction action, CheckpointOptions* options, OptionParser* p
                 WithDefault(Text(&options->optimizer), "not written"));
   }
   parser->Add("json", "true|false", "print as JSON", Switch(&options->json));
-  parser->TakeOperands(action == CheckpointAction::kList ? "DIR" : "DIR [STEP]",
-                       "run directory, as given to --run-dir, and a step");
+  parser->TakeOperands("DIR", action == CheckpointAction::kList
+                                  ? "run directory, as given to --run-dir"
+                                  : "run directory, as given to --run-dir; after it a STEP");
 }
 
 absl::Status ReadOperands(const std::vector<std::string>& operands, size_t most,
@@ -118,7 +119,7 @@ absl::StatusOr<Parsed<CheckpointOptions>> ParseCheckpointOptions(
   OptionParser parser(words.program, words.description, {"checkpoint"});
   AddAll(action, &parsed.options, &parser);
   parser.Footer(words.footer);
-  // Other commands use these variables.
+  // Other commands use this variable.
   Environment own = environment;
   own.erase(VariableOf("json"));
   absl::Status status = parser.Parse(args, own, {}, &parsed);

@@ -11,7 +11,7 @@
 
 namespace gradwire {
 
-// What durable state does to a disk. Tests replace it to record the operations, or to let one fail.
+// All that durable state does to a disk. Tests replace it to record the operations, or to let one fail.
 // Statuses, unless a method says otherwise:
 //   ResourceExhausted  "cannot write PATH: no space left on device"; also for quotas and limits
 //   Internal           "cannot write PATH: …"

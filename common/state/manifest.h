@@ -48,7 +48,7 @@ struct Manifest {
   absl::Time time;        // when it was written; whole seconds
   // Each setting with its value as text. A resume with another one is refused.
   std::map<std::string, std::string> settings;
-  // What may change bits but need not, such as the BLAS. Another one is a warning.
+  // Facts that may change bits but need not, such as the BLAS. A difference is a warning.
   std::map<std::string, std::string> environment;
   ManifestOptimizer optimizer;
   std::map<std::string, uint64_t> digests;  // of each section (StatePlan::DigestOf)

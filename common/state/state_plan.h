@@ -85,7 +85,7 @@ class StatePlan {
   // Returns what part `part` consists of, in order.
   std::vector<StateRange> RangesOf(int part) const;
 
-  // Where a tensor's values begin: in this part, at this byte. They go on in the next parts.
+  // The beginning of a tensor's values: a part, and a byte of it. They go on in the next parts.
   struct Place {
     int part = 0;
     int64_t begin = 0;

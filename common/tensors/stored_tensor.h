@@ -23,7 +23,7 @@ enum class TensorType {
   kBool
 };
 
-// What each file format calls a type.
+// A type's names in file formats.
 struct TensorTypeRow {
   TensorType type;
   const char* name;     // in safetensors: "F32"

@@ -16,8 +16,8 @@ NAVIGATION = {
               "tasks/slow-run", "tasks/host-died", "checkpoints", "tasks/own-method", "tasks/upgrade"],
     "Reference": ["options", "output", "ledger", "operations", "deploy/README", "security", "observability",
                   "measuring", "library", "experiments", "claims", "results"],
-    "How it works": ["reliability", "algorithms", "architecture", "protocol", "extending",
-                     "development", "../CHANGELOG"],
+    "How it works": ["reliability", "algorithms", "architecture", "protocol", "checkpoint-format",
+                     "extending", "development", "../CHANGELOG"],
 }
 DEPLOY = ["hosts", "torchrun", "mpi", "slurm", "kubernetes", "compose", "cloudlab", "ansible", "systemd", "packages",
           "systems"]

@@ -10,7 +10,8 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["GRADWIRE_BUILD_DIR"])
 LIB = f"usr/lib/{os.environ['GRADWIRE_ARCHITECTURE']}"
-COMMANDS = ("launch", "bench", "models", "experiment", "plan", "trace", "status", "report", "env")
+COMMANDS = ("launch", "bench", "models", "experiment", "plan", "trace", "status", "checkpoint",
+            "report", "env")
 # Every file is one of these, and each of these is there.
 CONTENTS = {
     "gradwire": [

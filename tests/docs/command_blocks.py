@@ -24,8 +24,8 @@ from command_table import PLACEHOLDERS, PROGRAMS
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 OURS = {"gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer"}
-COMMANDS = {"bench", "doctor", "env", "experiment", "launch", "ledger", "models", "plan", "report", "status",
-            "trace"}
+COMMANDS = {"bench", "checkpoint", "doctor", "env", "experiment", "launch", "ledger", "models", "plan",
+            "report", "status", "trace"}
 SHELL = {"cat", "cp", "echo", "export", "for", "grep", "kill", "mkdir", "openssl",
          "python3", "test", "umask", "wait", "while"}
 SCRIPT = re.compile(r"(?:bench|build/\w+|build|deploy|tests)/[\w./-]+")

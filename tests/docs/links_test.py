@@ -18,7 +18,8 @@ HELP = [["gradwire-worker"], ["gradwire-coordinator"],
         *(["gradwire", command] for command in
           ("bench", "doctor", "env", "experiment", "launch", "ledger", "models", "plan", "report", "status",
            "trace")),
-        ["gradwire", "bench", "training"], ["gradwire", "bench", "collectives"]]
+        ["gradwire", "bench", "training"], ["gradwire", "bench", "collectives"],
+        *(["gradwire", "checkpoint", command] for command in ("list", "verify", "export"))]
 SCRIPTS = sorted(file for folder in ("deploy", "tests", "bench")
                  for file in (SOURCE / folder).iterdir() if file.is_file() and os.access(file, os.X_OK))
 # Of other programs.

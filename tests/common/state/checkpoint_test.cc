@@ -315,6 +315,7 @@ TEST_F(Checkpoint, KeepNewest_TakesTheNameAwayBeforeAFile) {
   ASSERT_TRUE(KeepNewest(dir_.path(), 1, &disk_).ok());
   using Kind = testing::DiskOperation::Kind;
   EXPECT_EQ(disk_.operations()[begin].kind, Kind::kRename);
+  EXPECT_EQ(disk_.operations()[begin].to, dir_.File("step-000000000001.tmp"));
   EXPECT_EQ(disk_.operations()[begin + 1].kind, Kind::kSyncFolder);
   EXPECT_EQ(disk_.operations()[begin + 2].kind, Kind::kRemove);
   EXPECT_THAT(NamesIn(dir_.path()), ElementsAre("step-000000000002"));
