@@ -29,6 +29,9 @@ class FaultyDisk : public Disk {
     return std::make_unique<File>(this, *std::move(file));
   }
   absl::Status MakeFolder(const std::string& path) override { return RealDisk().MakeFolder(path); }
+  absl::Status Truncate(const std::string& path, int64_t size) override {
+    return RealDisk().Truncate(path, size);
+  }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return RealDisk().Rename(from, to);
   }
