@@ -18,7 +18,7 @@ namespace {
 using ::gradwire::testing::StagedModel;
 using ::testing::HasSubstr;
 
-struct Setup {
+struct StateSetup {
   std::string sync = "gather-scatter";
   std::string optimizer = "adam";
   double momentum = 0.9;
@@ -27,7 +27,7 @@ struct Setup {
   double bucket_cap_bytes = 1 << 10;
 };
 
-SyncOptions PeriodicOptions(const Setup& setup) {
+SyncOptions PeriodicOptions(const StateSetup& setup) {
   SyncOptions options;
   if (setup.sync.find(':') == std::string::npos) return options;
   options.interval = 2;
@@ -37,7 +37,7 @@ SyncOptions PeriodicOptions(const Setup& setup) {
 // A trainer's parts with state, without a run: `seed` sets all values.
 class Parts {
  public:
-  Parts(const Setup& setup, uint64_t seed) : setup_(setup) {
+  Parts(const StateSetup& setup, uint64_t seed) : setup_(setup) {
     torch::manual_seed(seed);
     model_ = std::make_shared<StagedModel>();
     ReducerOptions options;
@@ -110,7 +110,7 @@ class Parts {
   }
 
  private:
-  const Setup setup_;
+  const StateSetup setup_;
   std::shared_ptr<StagedModel> model_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Synchronizer> sync_;
@@ -134,7 +134,7 @@ std::map<std::string, std::string> ValuesOf(StateCopy& copy) {
   return values;
 }
 
-class TrainingStateTest : public ::testing::TestWithParam<Setup> {};
+class TrainingStateTest : public ::testing::TestWithParam<StateSetup> {};
 
 // Buckets need not be the same.
 TEST_P(TrainingStateTest, CopyOfOneTrainer_RestoredInAnother_IsTheSame) {
@@ -142,7 +142,7 @@ TEST_P(TrainingStateTest, CopyOfOneTrainer_RestoredInAnother_IsTheSame) {
   trained.Attach();
   trained.Train();
   const std::shared_ptr<StateCopy> copy = trained.Copy();
-  Setup other = GetParam();
+  StateSetup other = GetParam();
   other.bucket_cap_bytes = 1 << 20;
   Parts restored(other, 745);
   EXPECT_NE(ValuesOf(*restored.Copy()), ValuesOf(*copy));
@@ -151,9 +151,9 @@ TEST_P(TrainingStateTest, CopyOfOneTrainer_RestoredInAnother_IsTheSame) {
   EXPECT_EQ(ValuesOf(*restored.Copy()), ValuesOf(*copy));
 }
 
-Setup Make(const std::string& sync, const std::string& optimizer, bool broadcast,
-           double momentum = 0.9) {
-  Setup setup;
+StateSetup Make(const std::string& sync, const std::string& optimizer, bool broadcast,
+                double momentum = 0.9) {
+  StateSetup setup;
   setup.sync = sync;
   setup.optimizer = optimizer;
   setup.broadcast = broadcast;
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(All, TrainingStateTest,
                                            Make("diloco:2", "sgd", false)));
 
 TEST(CopyStateTest, Digests_AreOfWhatAllWorkersHaveInCommon) {
-  const Setup setup = Make("ddp", "sgd", false);
+  const StateSetup setup = Make("ddp", "sgd", false);
   Parts one(setup, 744), other(setup, 744);
   for (Parts* parts : {&one, &other}) {
     parts->Attach();
