@@ -270,7 +270,7 @@ absl::Status TrainOnBadImage(bool backward) {
     if (std::exchange(done, true)) return absl::OutOfRangeError("done");
     torch::Tensor images = Images(4);
     images[3].fill_(Fragile::kBad);
-    return Batch{Step(0), 0, 0, images, torch::zeros({4}, torch::kInt64)};
+    return Batch{Step(0), 0, 0, 0, images, torch::zeros({4}, torch::kInt64)};
   };
   return trainer->Run(
       next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });

@@ -220,7 +220,7 @@ TEST_F(LateUpdateTest, Run_ModelThrowsWhileTransfersAreUnderWay_InternalAndAllEn
   int64_t step = 0;
   auto next = [&]() -> absl::StatusOr<Batch> {
     const int64_t channels = step == 1 ? 1 : 3;
-    return Batch{Step(static_cast<uint64_t>(step++)), 0, 0, torch::zeros({2, channels, 8, 8}),
+    return Batch{Step(static_cast<uint64_t>(step++)), 0, 0, 0, torch::zeros({2, channels, 8, 8}),
                  torch::zeros({2}, torch::kInt64)};
   };
   const absl::Status status = trainer_->Run(

@@ -171,7 +171,7 @@ TEST(TrainerTest, Run_ImagesOfAnotherShape_InternalNamesStep) {
   const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), TrainerOptions()).value();
   auto next = [] {
     return absl::StatusOr<Batch>(
-        Batch{Step(3), 0, 0, torch::zeros({2, 1, 8, 8}), torch::zeros({2}, torch::kInt64)});
+        Batch{Step(3), 0, 0, 0, torch::zeros({2, 1, 8, 8}), torch::zeros({2}, torch::kInt64)});
   };
   const absl::Status status = trainer->Run(
       next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });

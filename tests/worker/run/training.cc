@@ -106,7 +106,7 @@ absl::StatusOr<Batch> Batches::Next() {
   const int64_t step = next_ / ranks;
   if (step == steps_) return absl::OutOfRangeError("done");
   const int64_t begin = step * stride_ + firsts_[next_++ % ranks];
-  return Batch{Step(static_cast<uint64_t>(step)), 0, 0, images_.narrow(0, begin, size_),
+  return Batch{Step(static_cast<uint64_t>(step)), 0, 0, 0, images_.narrow(0, begin, size_),
                labels_.narrow(0, begin, size_)};
 }
 
