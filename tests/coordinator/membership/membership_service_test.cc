@@ -103,7 +103,7 @@ class SpokenSession {
 class MembershipServiceTest : public ::testing::Test {
  protected:
   explicit MembershipServiceTest(MembershipConfig config = Config())
-      : service_(config, {[this](const FormRun& form) {
+      : service_(config, {[this](const ::gradwire::FormRun& form) {
                             formed_.Set(form.view);
                             return view_verdict_;
                           },
