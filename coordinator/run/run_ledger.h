@@ -38,8 +38,8 @@ class RunLedger {
   void OnSealed(const v1::SealedRecord& record) { ledger_->Record(record); }
   // The next view or the end reports it.
   void OnLoss(const TellLoss& loss);
-  // A checkpoint is published in RUN-DIR/`folder`; it contains all steps before `step`. Does nothing
-  // after OnRunOver. Errors as for OnView.
+  // A checkpoint is published in RUN-DIR/`folder`; it contains all steps before `step`. Does
+  // nothing after OnRunOver. Errors as for OnView.
   absl::Status OnCheckpoint(Step step, const std::string& folder);
   // Returns when all steps sealed so far are on the disk, with the position after them. Errors as
   // for OnView.
