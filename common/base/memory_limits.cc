@@ -12,6 +12,8 @@ namespace gradwire {
 namespace {
 
 constexpr uint64_t kNoLimit = MemoryLimits::kNoLimit;
+// Version 1 of control groups has no word for it, but a number of pages near 2^63 bytes.
+constexpr uint64_t kUnlimited = uint64_t{1} << 62;
 
 uint64_t ResourceLimit(int resource) {
   rlimit limit = {};
@@ -43,7 +45,7 @@ uint64_t LeftOf(const std::string& folder, const char* limit, const char* used,
                 const char* inactive) {
   const uint64_t most = NumberIn(folder + limit);
   const uint64_t now = NumberIn(folder + used);
-  if (most == kNoLimit || now == kNoLimit) return kNoLimit;
+  if (most >= kUnlimited || now == kNoLimit) return kNoLimit;
   return Difference(most, Difference(now, NumberAfter(folder + "/memory.stat", inactive)));
 }
 

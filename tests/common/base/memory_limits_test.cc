@@ -61,6 +61,12 @@ TEST_F(GroupMemoryTest, GroupMemoryLeft_Version1_OfTheMemoryHierarchy) {
   EXPECT_EQ(LeftTo("5:memory:/job\n4:cpu:/other\n"), 400u);
 }
 
+TEST_F(GroupMemoryTest, GroupMemoryLeft_Version1WithoutLimit_NoLimit) {
+  WriteGroup("memory/job/memory.limit_in_bytes", "9223372036854771712");
+  WriteGroup("memory/job/memory.usage_in_bytes", "700");
+  EXPECT_EQ(LeftTo("5:memory:/job\n"), MemoryLimits::kNoLimit);
+}
+
 // Returns the limits of a process with this limit of a resource.
 MemoryLimits LimitsWith(int resource, uint64_t bytes) {
   int ends[2];
