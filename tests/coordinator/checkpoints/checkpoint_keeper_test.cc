@@ -113,7 +113,8 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
-    for (const CheckpointFolder& folder : *ListCheckpoints(folder_.path())) {
+    const auto folders = ListCheckpoints(folder_.path());
+    for (const CheckpointFolder& folder : *folders) {
       steps.push_back(folder.step);
     }
     return steps;
