@@ -11,8 +11,8 @@
 
 namespace gradwire {
 
-// All that durable state does to a disk. Tests replace it to record the operations, or to let one fail.
-// Statuses, unless a method says otherwise:
+// All that durable state does to a disk. Tests replace it to record the operations, or to let one
+// fail. Statuses, unless a method says otherwise:
 //   ResourceExhausted  "cannot write PATH: no space left on device"; also for quotas and limits
 //   Internal           "cannot write PATH: …"
 // Thread-safe for different files and names.
