@@ -57,7 +57,7 @@ TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {
   BackendCluster cluster(kAutoBackend, 2, Buckets(), LimitedTo(100 << 10));
   cluster.exchange(0).Cancel(absl::AbortedError("enough"));
   Data data = {{FloatsOf(1)}, {FloatsOf(2)}};
-  EXPECT_EQ(cluster.RunStep(0, &data)[0], absl::AbortedError("enough"));
+  EXPECT_EQ(cluster.RunStep(0, &data, absl::Seconds(2))[0], absl::AbortedError("enough"));
 }
 
 }  // namespace
