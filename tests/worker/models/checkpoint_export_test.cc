@@ -22,13 +22,13 @@ using testing::TempDir;
 constexpr double kRate = 0.05;
 constexpr int kSteps = 5;
 
-struct Batch {
+struct TestBatch {
   torch::Tensor inputs;
   torch::Tensor labels;
 };
 
-std::vector<Batch> DrawBatches() {
-  std::vector<Batch> batches;
+std::vector<TestBatch> DrawBatches() {
+  std::vector<TestBatch> batches;
   for (int i = 0; i < kSteps; ++i) {
     batches.push_back({torch::randn({8, 1, 8, 8}), torch::randint(3, {8}, torch::kLong)});
   }
@@ -42,9 +42,9 @@ class Training {
       : optimizer_(model->parameters(), FindOptimizer(options).value()) {}
 
   // Returns the loss of each batch before its update.
-  std::vector<double> Train(const std::vector<Batch>& batches) {
+  std::vector<double> Train(const std::vector<TestBatch>& batches) {
     std::vector<double> losses;
-    for (const Batch& batch : batches) {
+    for (const TestBatch& batch : batches) {
       model->zero_grad();
       const torch::Tensor loss =
           torch::nn::functional::cross_entropy(model->forward(batch.inputs), batch.labels);
@@ -135,7 +135,7 @@ TEST_P(CheckpointExport, PyTorch_ContinuesWithTheSameLosses) {
   Training training(GetParam());
   training.Train(DrawBatches());
   const auto checkpoint = Save(training, GetParam(), dir.path());
-  const std::vector<Batch> batches = DrawBatches();
+  const std::vector<TestBatch> batches = DrawBatches();
   Weights data;
   for (int i = 0; i < kSteps; ++i) {
     data["x" + std::to_string(i)] = batches[i].inputs;
