@@ -148,7 +148,7 @@ absl::StatusOr<std::string> PickleState(const ParameterState& state, TensorReade
   for (const auto& [name, tensor] : state) {
     StoredTensor stored = tensor.tensor;
     TensorStorage storage = StorageOf(tensor, reader);
-    if (name == "step") {
+    if (stored.type == TensorType::kInt64) {  // the step, which PyTorch keeps as a float
       const absl::StatusOr<float> step = StepAsReal(tensor, reader);
       if (!step.ok()) return step.status();
       stored = {"", TensorType::kFloat32, {}};

@@ -1,5 +1,6 @@
 #include "common/state/optimizer_groups.h"
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -53,20 +54,20 @@ absl::Status AddAdam(const ManifestOptimizer& optimizer, Items* items) {
   return AddReals(optimizer, {"lr", "weight_decay"}, items);
 }
 
+// By optimizer, what adds the options that torch keeps with a group of parameters.
+const std::map<std::string, absl::Status (*)(const ManifestOptimizer&, Items*)> kGroups = {
+    {"sgd", AddSgd}, {"adam", AddAdam}, {"adamw", AddAdam}};
+
 }  // namespace
 
 absl::StatusOr<std::string> PickleGroup(const ManifestOptimizer& optimizer, int64_t parameters) {
-  Items items;
-  absl::Status status;
-  if (optimizer.name == "sgd") {
-    status = AddSgd(optimizer, &items);
-  } else if (optimizer.name == "adam" || optimizer.name == "adamw") {
-    status = AddAdam(optimizer, &items);
-  } else {
-    status = Unexpected("the run's optimizer", absl::StrCat("'", optimizer.name, "'"),
-                        "sgd, adam or adamw; without --optimizer-to the model is exported");
+  const auto group = kGroups.find(optimizer.name);
+  if (group == kGroups.end()) {
+    return Unexpected("the run's optimizer", absl::StrCat("'", optimizer.name, "'"),
+                      "sgd, adam or adamw; without --optimizer-to the model is exported");
   }
-  if (!status.ok()) return status;
+  Items items;
+  if (absl::Status status = group->second(optimizer, &items); !status.ok()) return status;
   std::vector<std::string> places;
   for (int64_t i = 0; i < parameters; ++i) places.push_back(PickledInteger(i));
   items.emplace_back(PickledText("params"), PickledList(places));

@@ -223,7 +223,8 @@ class Sessions {
     Heard heard;
     auto session =
         Session::Open(options, [&heard](const absl::Status& status) { heard.OnAbort(status); },
-                      {[&heard](Step step) { heard.OnSealed(step); }, nullptr, nullptr});
+                      {[&heard](Step step) { heard.OnSealed(step); }, nullptr, nullptr, nullptr,
+                       nullptr});
     if (!session.ok()) return session.status();
     {
       MutexLock lock(&mutex_);

@@ -29,7 +29,7 @@ OTHERS = {
                                     "plant", "seeds"},
     "mpirun": {"allow-run-as-root", "bind-to", "map-by", "mca", "output-filename",
                "oversubscribe", "report-bindings", "tag-output"},
-    "srun, sbatch, sacct": {"cpus-per-task", "kill-on-bad-exit", "mpi", "no-requeue", "nodes", "ntasks",
+    "srun, sbatch, sacct": {"cpus-per-task", "export", "kill-on-bad-exit", "mpi", "no-requeue", "nodes", "ntasks",
                             "ntasks-per-node", "open-mode", "requeue", "signal", "start", "time", "wrap"},
     "torchrun": {"local_addr", "master_addr", "master_port", "max_restarts", "nnodes", "no_python",
                  "node_rank", "nproc_per_node", "rdzv_backend", "rdzv_conf", "rdzv_endpoint", "rdzv_id",

@@ -49,8 +49,8 @@ std::string WhyNoCheckpoints(const WorkerOptions& options) {
     return absl::StrCat("with --compress ", options.compress,
                         " aggregators and ranks keep residuals");
   }
-  // Engines of others have no view that begins later than with step 0.
-  if (options.backend == "gloo" || options.backend == "mpi") {
+  // It has no view that begins later than with step 0.
+  if (!TraitsOfBackend(options.backend).recovers) {
     return absl::StrCat("with --backend ", options.backend, " a run cannot resume");
   }
   return "";
