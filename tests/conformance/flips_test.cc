@@ -146,8 +146,8 @@ class Sessions {
   Sessions(BitFlip* flip, absl::Duration patience)
       : network_(flip),
         deadline_(SteadyNow() + patience),
-        service_(Config(), {[](const FormRun&) { return absl::OkStatus(); }, [](auto...) {}, [](auto...) {},
-                            [this](const v1::StepDone& done) { Take(done); },
+        service_(Config(), {[](const FormRun&) { return absl::OkStatus(); }, [](auto...) {},
+                            [](auto...) {}, [this](const v1::StepDone& done) { Take(done); },
                             [](const TellLoss&) {}, [](Step) {}, [](const absl::Status&) {},
                             [](const TellStraggler&) {}, [](const TellCost&) {}}),
         server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),
@@ -221,10 +221,9 @@ class Sessions {
     options.incarnation = Incarnation(static_cast<uint64_t>(rank) + 1);
     options.heartbeat_interval = absl::Milliseconds(100);
     Heard heard;
-    auto session =
-        Session::Open(options, [&heard](const absl::Status& status) { heard.OnAbort(status); },
-                      {[&heard](Step step) { heard.OnSealed(step); }, nullptr, nullptr, nullptr,
-                       nullptr});
+    auto session = Session::Open(
+        options, [&heard](const absl::Status& status) { heard.OnAbort(status); },
+        {[&heard](Step step) { heard.OnSealed(step); }, nullptr, nullptr, nullptr, nullptr});
     if (!session.ok()) return session.status();
     {
       MutexLock lock(&mutex_);

@@ -239,7 +239,8 @@ TEST(TorchSave, WriteWeights_TorchFile_PythonReadsIt) {
 // Torch allocates as many elements as a storage's id says.
 TEST(TorchSave, StreamTorchFile_StorageOfATensor_HasItsElements) {
   std::stringstream file;
-  StreamTorchFile({{"w", torch::ones({2, 3})}}, [&](absl::string_view piece) { file << piece; });
+  const WritePiece take = [&file](absl::string_view piece) { file << piece; };
+  ASSERT_TRUE(StreamTorchFile({{"w", torch::ones({2, 3})}}, take).ok());
   caffe2::serialize::PyTorchStreamReader reader(&file);
   const auto [data, size] = reader.getRecord("data.pkl");
   const absl::StatusOr<PickleValue> dict =
