@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/wire/xxh3.h"
 
@@ -151,6 +152,15 @@ bool HasLaterFrame(absl::string_view bytes, const LedgerPosition& position) {
     if (FollowsDamaged(bytes.substr(0, at), bytes.substr(at), position)) return true;
   }
   return false;
+}
+
+bool MayBeTorn(absl::string_view bytes, uint32_t type, const LedgerPosition& position) {
+  const absl::string_view header = bytes.substr(0, kChainAt);
+  if (header.size() <= kTypeAt || IsZero(header)) return true;
+  std::string expected(header.substr(0, kTypeAt));  // any length
+  Put(type, &expected);
+  Put(position.number, &expected);
+  return absl::StartsWith(expected, header);
 }
 
 bool HasWrongLength(absl::string_view bytes, const LedgerPosition& position) {

@@ -56,6 +56,10 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, const LedgerPosition& 
 // states. Bytes that a torn write leaves contain none.
 bool HasLaterFrame(absl::string_view bytes, const LedgerPosition& position);
 
+// Returns whether `bytes` may be what a torn write left of a frame of `type` at `position`: as far
+// as its header is there, it has this type and number, or it is zero.
+bool MayBeTorn(absl::string_view bytes, uint32_t type, const LedgerPosition& position);
+
 // Returns whether `bytes` are a whole frame, the record at `position`, except for its length field.
 // A torn write leaves no such frame.
 bool HasWrongLength(absl::string_view bytes, const LedgerPosition& position);

@@ -65,6 +65,11 @@ absl::StatusOr<TornTail> JudgeTail(int segment, absl::string_view bytes, uint64_
                   absl::StrCat("record ", position.number,
                                " is not valid although a later segment exists: ", why.message()));
   }
+  if (offset == 0 && !MayBeTorn(tail, TypeOf(v1::StartRecord()), position)) {
+    return Damage(segment, offset,
+                  absl::StrCat("got no Start record ", position.number, ", expected one as the ",
+                               "first; move the file away if it belongs to something else"));
+  }
   const bool is_short = absl::IsOutOfRange(why) && !HasWrongLength(tail, position);
   return TornTail{offset, tail.size(), std::string(why.message()), is_short};
 }

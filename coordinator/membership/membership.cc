@@ -68,6 +68,7 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   if (!config_.resumed) return outcome;
   const std::string difference = DifferenceInEnvironment(hello, *config_.resumed);
   if (!difference.empty()) outcome.Say(difference);
+  outcome.warns = !difference.empty();
   return outcome;
 }
 

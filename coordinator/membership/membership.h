@@ -163,7 +163,8 @@ using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordSt
 
 struct Outcome {
   std::vector<Action> actions;
-  std::string why;  // one sentence for the log; empty if there is no news
+  std::string why;     // one sentence for the log; empty if there is no news
+  bool warns = false;  // the sentence is a warning, whatever the actions are
 
   // Appends to `why`.
   void Say(absl::string_view sentence);

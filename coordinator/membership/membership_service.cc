@@ -16,7 +16,7 @@ namespace gradwire {
 namespace {
 
 spdlog::level::level_enum LevelOf(const Outcome& outcome) {
-  spdlog::level::level_enum level = spdlog::level::info;
+  auto level = outcome.warns ? spdlog::level::warn : spdlog::level::info;
   for (const Action& action : outcome.actions) {
     const auto* close = std::get_if<CloseSession>(&action);
     const auto* end = std::get_if<EndRun>(&action);

@@ -121,6 +121,10 @@ function progressText() {
   const goesOn = state === 'running' || state === 'paused';
   if (started && goesOn) parts.push(`${duration(status.now - started)} so far`);
   else if (started) parts.push(`${duration(Math.max(started, ...eventTimes()) - started)} in all`);
+  if (status.checkpoint) {
+    const {step: kept, age_seconds: age} = status.checkpoint;
+    parts.push(`last checkpoint before step ${count(kept)}, ${duration(age)} old`);
+  }
   return parts.join(' · ');
 }
 

@@ -282,6 +282,13 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.text("#slowest"), "Nothing to compare yet.")
         self.assertEqual(browser.errors(self.driver), [])
 
+    def test_last_checkpoint_is_told(self):
+        self.open(fake.status(step=17))
+        self.assertNotIn("checkpoint", self.text("#progress-text"))
+        self.open(fake.status(step=17, checkpoint={"step": 16, "age_seconds": 125.2}))
+        self.assertIn("last checkpoint before step 16, 2 min 05 s old",
+                      self.text("#progress-text"))
+
     def test_coordinator_that_is_gone_leaves_its_last_words(self):
         coordinator = self.open(fake.status(step=17))
         coordinator.stop()

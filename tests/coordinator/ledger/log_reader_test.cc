@@ -113,6 +113,19 @@ TEST(LogReader, ReadSegment_EveryPrefix_IsSoundUpToItsLastWholeRecord) {
   }
 }
 
+TEST(LogReader, ReadSegment_FileOfSomethingElse_IsDamageAndNotATail) {
+  EXPECT_THAT(ErrorOf("notes that somebody keeps in this folder"),
+              HasSubstr("is damaged at byte 0: got no Start record 0, expected one as the first"));
+  EXPECT_THAT(ErrorOf("short note"), HasSubstr("got no Start record 0"));
+}
+
+// Some file systems leave zeros where a write was cut.
+TEST(LogReader, ReadSegment_OnlyZeros_IsATail) {
+  const ReadResult result = Read(std::string(64, '\0'));
+  ASSERT_TRUE(result.torn.ok()) << result.torn.status();
+  EXPECT_EQ((*result.torn)->bytes, 64u);
+}
+
 TEST(LogReader, ReadSegment_ShortButNotTheLast_IsDamage) {
   const std::string whole = Segment();
   EXPECT_THAT(ErrorOf(whole.substr(0, whole.size() - 8), false),

@@ -236,10 +236,11 @@ TEST_F(ResumedMembershipTest, OnHello_EpochsMayBeRaisedButNotBelowTheCheckpoint)
 TEST_F(ResumedMembershipTest, OnHello_OtherBlas_IsNamedInTheLog) {
   v1::Hello hello = HelloOf(1, {});
   (*hello.mutable_environment())["blas"] = "reference BLAS";
-  EXPECT_THAT(
-      membership_.OnHello(SessionId(1), hello, now_).why,
-      HasSubstr("the bits of this run may change: its blas is 'reference BLAS', and that of "
-                "the checkpoint was 'OpenBLAS'"));
+  const Outcome outcome = membership_.OnHello(SessionId(1), hello, now_);
+  EXPECT_THAT(outcome.why,
+              HasSubstr("the bits of this run may change: its blas is 'reference BLAS', "
+                        "and that of the checkpoint was 'OpenBLAS'"));
+  EXPECT_TRUE(outcome.warns);
 }
 
 ResumedRun RunWith(Settings settings) {
