@@ -1,10 +1,14 @@
 """Finds what an iteration mostly waits for, and what to try."""
+import math
+
 from cli.runs.json_fields import list_at, number_at, ranks_text, text_at
 from cli.runs.quantiles import mean, median
 
 # Fractions of an iteration.
 STRAGGLER_FROM = 0.1
 OVERHEAD_FROM = 1 / 6
+# A straggler exceeds the others by this many standard errors; less may be chance.
+STANDARD_ERRORS = 2
 # Above this fraction of its speed, a link is the limit.
 LINK_IS_FULL = 0.7
 UNKNOWN = "not known, because no rank ran two iterations (the first one warms up)."
@@ -12,13 +16,12 @@ UNKNOWN = "not known, because no rank ran two iterations (the first one warms up
 WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "backward"),
         "the optimizer": ("optimizer",)}
 
-
-# Titles of other waits, and what to try.
+# Titles of other waits, and what to try. docs/tasks/slow-run.md has the same advice.
 WAITS = {
-    "data": ("waiting for data",
-             "fewer --threads, so that the loader has a core, a faster disk or --augment false"),
+    "data": ("waiting for data", "more --loaders or fewer --threads, so that the loader has a core, "
+             "a faster disk or --augment false"),
     "optimizer": ("the optimizer", "a larger --batch-size or --accumulate, so that it updates less "
-                  "often for the same samples")}
+                  "often for the same samples, or a smaller model")}
 
 
 class Rank:
@@ -40,6 +43,11 @@ class Rank:
     @property
     def own_work(self):
         return self.iteration - self.phases("exposed_communication")
+
+    @property
+    def error(self):
+        """Returns the standard error of own_work in seconds; None if the summary has none."""
+        return number_at(self._summary, "own_work_seconds", "standard_error")
 
     @property
     def work_per_rank(self):
@@ -105,13 +113,22 @@ def longest_work(slow, ranks):
     return max(WORK, key=excess)
 
 
+def by_chance(slow, others):
+    """Returns how far chance alone may put the own work of `slow` above that of `others`; 0 if a
+    summary does not say."""
+    errors = [rank.error for rank in others]
+    if None in [slow.error, *errors] or not others:
+        return 0
+    return STANDARD_ERRORS * math.hypot(slow.error, math.hypot(*errors) / len(others))
+
+
 def slowest(ranks, iteration):
     """Returns the rank whose worker's own work is so much longer than the other workers' that it
-    delays them, and the ranks of those. (None, None) if there is none."""
+    delays them, by more than chance, and the ranks of those. (None, None) if there is none."""
     slow = max(ranks, key=lambda rank: rank.own_work)
     others = [rank for rank in ranks if rank.of_worker != slow.of_worker]
     usual = median([rank.own_work for rank in others]) if others else slow.own_work
-    if slow.own_work - usual < STRAGGLER_FROM * iteration:
+    if slow.own_work - usual < max(STRAGGLER_FROM * iteration, by_chance(slow, others)):
         return None, None
     return slow, others
 
@@ -150,19 +167,26 @@ def held_up(ranks, iteration):
     return straggler(slow, others, ranks, iteration) or uneven(slow, others)
 
 
+def longest_wait(ranks, iteration, summaries, *kinds):
+    """Returns the seconds of the longest wait, and what it is and what to try."""
+    waits = {name: mean_phases(ranks, name) for name in ("exposed_communication", *WAITS)}
+    longest = max(waits, key=waits.get)
+    seconds = waits[longest]
+    if longest == "exposed_communication":
+        return seconds, communication(seconds, iteration, summaries, *kinds)
+    title, advice = WAITS[longest]
+    return seconds, f"{title}, {part_of(seconds, iteration)}; try {advice}."
+
+
 def judge(ranks, summaries, *kinds):
     iteration = mean([rank.iteration for rank in ranks])
     if found := held_up(ranks, iteration):
         return found
-    waits = {name: mean_phases(ranks, name) for name in ("exposed_communication", *WAITS)}
-    longest = max(waits, key=waits.get)
-    seconds = waits[longest]
-    if seconds < OVERHEAD_FROM * iteration:
-        return computation(ranks, iteration)
-    if longest == "exposed_communication":
-        return communication(seconds, iteration, summaries, *kinds)
-    title, advice = WAITS[longest]
-    return f"{title}, {part_of(seconds, iteration)}; try {advice}."
+    seconds, wait = longest_wait(ranks, iteration, summaries, *kinds)
+    if seconds > mean_phases(ranks, "forward", "backward"):
+        return wait
+    found = computation(ranks, iteration)
+    return found if seconds < OVERHEAD_FROM * iteration else f"{found} Next: {wait}"
 
 
 def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
@@ -173,11 +197,11 @@ def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
 
     straggler    one worker's own work (iteration − exposed communication) is longer than the median
                  of the others' by at least a tenth of an iteration, also for each rank that it
-                 carries
+                 carries; and by at least two standard errors, if the summaries have own_work_seconds
     the loss of a worker, or an uneven deal: the same, because it carries more ranks
-    exposed communication, waiting for data, optimizer: the longest of the three, if it takes at
-                 least a sixth of an iteration (means over the ranks)
-    computation  otherwise
+    exposed communication, waiting for data, optimizer, or computation (forward and backward): the
+                 longest of the four (means over the ranks). After computation, the longest of the
+                 other three follows as next, if it takes at least a sixth of an iteration
     """
     ranks = [rank for rank in map(Rank, summaries) if rank.iteration > 0]
     found = (judge(ranks, summaries, overlapping, halving, periodic, served) if ranks

@@ -10,6 +10,7 @@
                      "compute_seconds": of an iteration, alone, or null,
                      "interval": steps between exchanges of models; 0: every step exchanges
                                  gradients,
+                     "overlaps": whether exchanges of the sync run beside computation,
                      "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
                                   "bytes_sent_per_step"} of a finished run, or null,
                      "backends": [{"name",
@@ -109,7 +110,8 @@ class Plan:
             row["overlap_seconds"] = max(compute, transfer)
         if self.samples:
             row["worker_bytes_per_epoch"] = whole(worker) * self.steps
-            row["epoch_seconds"] = row.get("overlap_seconds", transfer) * self.steps
+            bound = "overlap_seconds" if self.request["overlaps"] else "barrier_seconds"
+            row["epoch_seconds"] = row.get(bound, transfer) * self.steps
         return row | self.measured_fields(backend["name"])
 
     def measured_fields(self, backend):
@@ -132,12 +134,17 @@ class Plan:
             facts["exchange"] = (f"after every {request['interval']} steps; bytes and transfer are "
                                  "means of a step")
         if self.samples:
-            facts["epoch"] = f"{self.samples} samples, {self.steps} steps"
+            facts["epoch"] = f"{self.samples} samples, {self.steps} steps{self.bound_of_epoch()}"
         if request["compute_seconds"] is not None:
             facts["computation alone"] = f"{request['compute_seconds']:.3f} s an iteration"
         if request["measured"]:
             facts["measured"] = "sync {sync}, backend {backend}".format(**request["measured"])
         return facts
+
+    def bound_of_epoch(self):
+        if self.request["compute_seconds"] is None:
+            return ", of transfer alone"
+        return " with overlap" if self.request["overlaps"] else " with a barrier"
 
     def report(self):
         """Returns buckets, bytes, and the least time of an iteration, for each back end."""

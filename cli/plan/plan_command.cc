@@ -184,6 +184,7 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"model", options.model},
           {"workers", options.workers},
           {"interval", *IntervalOfSync(options.sync)},
+          {"overlaps", TraitsOfSync(options.sync).overlaps},
           {"link_gbit", options.link_gbit},
           {"seconds_per_byte", LeastSeconds({1, 0}, options.link_gbit)},
           {"wire", options.compress == kNoCompression ? options.wire : options.compress},

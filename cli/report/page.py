@@ -6,6 +6,7 @@ that was not measured is NaN here and empty in CSV.
 import html
 import math
 import os
+import statistics
 
 from cli.report import document, figures
 from cli.runs.quantiles import quantile
@@ -54,6 +55,11 @@ def own_work(record):
     return work if math.isfinite(work) else -1
 
 
+def standard_error(values):
+    """Returns that of the mean; NaN of fewer than two values."""
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else NAN
+
+
 class Rank:
     """A rank's log, and the iterations that count: those after the first."""
 
@@ -68,7 +74,9 @@ class Rank:
         return {"rank": self.number,
                 "iteration_seconds": measured(
                     {"mean": mean(record["iteration_seconds"] for record in self.timed)}),
-                "phase_seconds": measured(phase_means(phases, self.timed))}
+                "phase_seconds": measured(phase_means(phases, self.timed)),
+                "own_work_seconds": measured(
+                    {"standard_error": standard_error([own_work(one) for one in self.timed])})}
 
     def samples_per_second(self):
         seconds = math.fsum(record["iteration_seconds"] for record in self.timed)

@@ -136,8 +136,9 @@ def besides(status, number):
 def slowest_line(status):
     slowest = number_at(status, "slowest_rank")
     if slowest is None:
-        has_steps = len(numbers_of(status, "work_seconds")) > 1
-        return "slowest: none; the ranks' own work differs by chance only" if has_steps else ""
+        ranks_with_steps = sum(steps > 0 for steps in numbers_of(status, "steps_done"))
+        return ("slowest: none; the ranks' own work differs by chance only" if ranks_with_steps > 1
+                else "")
     line = f"slowest: rank {slowest:.0f}"
     shared = besides(status, slowest)
     if shared:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/telemetry/mean_estimate.h"
 
 namespace gradwire {
 namespace {
@@ -19,20 +20,10 @@ constexpr size_t kMostUnderWay = 4096;
 // A slowest rank exceeds the others by this many standard errors.
 constexpr double kStandardErrors = 2;
 
-// The mean of some times in seconds, and the variance of that mean; 0 if there is only one time.
-struct Estimate {
-  double mean = 0;
-  double variance = 0;
-};
-
-Estimate EstimateOf(const std::deque<absl::Duration>& times) {
-  Estimate estimate;
-  const double count = static_cast<double>(times.size());
-  for (const absl::Duration time : times) estimate.mean += absl::ToDoubleSeconds(time) / count;
-  for (const absl::Duration time : times) {
-    const double off = absl::ToDoubleSeconds(time) - estimate.mean;
-    estimate.variance += off * off / (count * std::max(1.0, count - 1));
-  }
+// In seconds.
+MeanEstimate EstimateOf(const std::deque<absl::Duration>& times) {
+  MeanEstimate estimate;
+  for (const absl::Duration time : times) estimate.Add(absl::ToDoubleSeconds(time));
   return estimate;
 }
 
@@ -194,23 +185,24 @@ std::optional<RankProgress> RunHistory::ProgressOf(Rank rank) const {
 }
 
 std::optional<Rank> RunHistory::Slowest() const {
-  std::map<Rank, Estimate> ranks;
+  std::map<Rank, MeanEstimate> ranks;
   {
     MutexLock lock(&mutex_);
     for (const auto& [rank, of_rank] : ranks_) ranks[rank] = EstimateOf(of_rank.work);
   }
   if (ranks.size() < 2) return std::nullopt;
   const auto slow = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
-    return a.second.mean < b.second.mean;
+    return a.second.mean() < b.second.mean();
   });
   const double others = static_cast<double>(ranks.size() - 1);
-  Estimate excess = slow->second;
+  double excess = slow->second.mean();
+  double variance = slow->second.variance();
   for (const auto& [rank, estimate] : ranks) {
     if (rank == slow->first) continue;
-    excess.mean -= estimate.mean / others;
-    excess.variance += estimate.variance / (others * others);
+    excess -= estimate.mean() / others;
+    variance += estimate.variance() / (others * others);
   }
-  if (excess.mean <= kStandardErrors * std::sqrt(excess.variance)) return std::nullopt;
+  if (excess <= kStandardErrors * std::sqrt(variance)) return std::nullopt;
   return slow->first;
 }
 

@@ -47,6 +47,12 @@ Json IterationJson(const IterationSeconds& seconds) {
   return {{"mean", seconds.mean}, {"p50", seconds.p50}, {"p90", seconds.p90}, {"p99", seconds.p99}};
 }
 
+// A single time says nothing about chance.
+Json OwnWorkJson(const MeanEstimate& seconds) {
+  return {{"mean", seconds.count() > 0 ? seconds.mean() : kUnmeasured},
+          {"standard_error", seconds.count() > 1 ? std::sqrt(seconds.variance()) : kUnmeasured}};
+}
+
 // Moves `key` of `figures`, if it exists, to the end of `json`.
 void Take(const char* key, Json& figures, Json& json) {
   const auto found = figures.find(key);
@@ -58,6 +64,7 @@ void Take(const char* key, Json& figures, Json& json) {
 void AddMeasurements(const Summary& summary, Json& figures, Json& json) {
   json["iteration_seconds"] = IterationJson(summary.iteration_seconds);
   json["phase_seconds"] = PhaseJson(summary.phase_seconds);
+  json["own_work_seconds"] = OwnWorkJson(summary.own_work_seconds);
   json["ranks_of_worker"] = {{"mean", summary.mean_ranks_of_worker},
                              {"last", summary.ranks_of_worker}};
   json["bytes_sent"] = summary.bytes_sent;
@@ -131,6 +138,7 @@ void SummaryCollector::AddTimes(const StepRecord& record, size_t ranks_of_worker
   ranks_of_worker_ += ranks_of_worker;
   iteration_seconds_.push_back(absl::ToDoubleSeconds(record.iteration));
   sums_ += record.phases;
+  own_work_.Add(absl::ToDoubleSeconds(OwnWork(record)));
 }
 
 PhaseSeconds SummaryCollector::MeanPhases() const {
@@ -146,6 +154,7 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.iterations = iterations_;
   summary.iteration_seconds = Describe(iteration_seconds_);
   summary.phase_seconds = MeanPhases();
+  summary.own_work_seconds = own_work_;
   if (!iteration_seconds_.empty()) {
     summary.mean_ranks_of_worker =
         static_cast<double>(ranks_of_worker_) / static_cast<double>(iteration_seconds_.size());

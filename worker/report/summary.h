@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "common/telemetry/mean_estimate.h"
 #include "common/telemetry/step_record.h"
 #include "worker/report/epochs.h"
 #include "worker/report/figure_totals.h"
@@ -47,7 +48,8 @@ struct Summary {
   };
   absl::optional<Ended> ended;  // absent if the run was done; else there are no fields of the model
   IterationSeconds iteration_seconds;
-  PhaseSeconds phase_seconds;  // means
+  PhaseSeconds phase_seconds;     // means
+  MeanEstimate own_work_seconds;  // see OwnWork
   // The ranks that the rank's worker carried at the end, including this one; and the mean number
   // that it computed in the timed iterations: more than one makes them longer.
   std::vector<int> ranks_of_worker;
@@ -98,8 +100,8 @@ class SummaryCollector {
   // it.
   void Add(const StepRecord& record, size_t ranks_of_worker = 1);
 
-  // Sets iterations, iteration_seconds, phase_seconds, mean_ranks_of_worker, loss, print_every,
-  // losses and figures; does not change the rest.
+  // Sets iterations, iteration_seconds, phase_seconds, own_work_seconds, mean_ranks_of_worker,
+  // loss, print_every, losses and figures; does not change the rest.
   void Fill(Summary& summary) const;
 
  private:
@@ -113,6 +115,7 @@ class SummaryCollector {
   std::vector<double> losses_;
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // without the first iteration
+  MeanEstimate own_work_;                  // without the first iteration; seconds
   size_t ranks_of_worker_ = 0;             // without the first iteration; a sum
   FigureTotals figures_;
 };

@@ -3,7 +3,8 @@ import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCE))
 from cli.launch.bottleneck import bottleneck
 
 UNKNOWN = "Bottleneck: not known, because no rank ran two iterations (the first one warms up)."
@@ -34,6 +35,11 @@ def judged(*ranks):
 def exposed(**more):
     return judged(rank(0, exposed=0.06, optimizer=0.01, **more),
                   rank(1, exposed=0.06, optimizer=0.01, **more))
+
+
+def errs(seconds):
+    """Of a summary: the standard error of its own work."""
+    return {"own_work_seconds": {"standard_error": seconds}}
 
 
 class Bottleneck(unittest.TestCase):
@@ -95,6 +101,26 @@ class Bottleneck(unittest.TestCase):
         self.assertIn("the optimizer, 50.0 of 100.0 ms",
                       judged(rank(0, exposed=0.01, optimizer=0.05)))
 
+    def test_computation_comes_before_a_shorter_wait_which_is_next(self):
+        sentence = judged(rank(0, optimizer=0.017))
+        self.assertRegex(sentence, r"^Bottleneck: computation \(forward and backward\), 83\.0 of 100\.0 "
+                                   r"ms an iteration \(83 %\); try .* idle\. Next: the optimizer, 17\.0 "
+                                   r"of 100\.0 ms an iteration \(17 %\); try .*\.$")
+
+    def test_wait_of_less_than_a_sixth_is_not_next(self):
+        self.assertNotIn("Next", judged(rank(0, optimizer=0.016)))
+
+    def test_longest_wait_is_alone(self):
+        self.assertTrue(exposed().startswith("Bottleneck: exposed communication"))
+        self.assertNotIn("Next", exposed())
+
+    def test_advice_is_that_of_the_page(self):
+        page = " ".join((SOURCE / "docs/tasks/slow-run.md").read_text().replace("`", "").split())
+        for name in ("data", "optimizer"):
+            sentence = judged(rank(0, **{name: 0.06}))
+            self.assertIn(sentence.split("; try ")[1].removesuffix("."), page)
+        self.assertIn(judged(rank(0), rank(1)).split("; try ")[1].removesuffix("."), page)
+
     def test_one_rank_that_works_longer_is_a_straggler_with_its_phase(self):
         self.assertEqual(
             judged(rank(0, exposed=0.05), rank(1, data=0.03), rank(2, exposed=0.05)),
@@ -154,6 +180,14 @@ class Bottleneck(unittest.TestCase):
     def test_slightly_slower_rank_is_no_straggler(self):
         self.assertIn("exposed communication", judged(rank(0, exposed=0.05),
                                                       rank(1, exposed=0.045)))
+
+    def test_rank_that_is_slower_by_chance_perhaps_is_no_straggler(self):
+        # 15 ms longer; two standard errors of the difference are 2 * hypot(8, 2) = 16.5 ms.
+        ranks = [rank(0, exposed=0.035), rank(1, exposed=0.035), rank(2, exposed=0.02)]
+        others, slow = errs(0.004 / 2 ** 0.5), errs(0.008)
+        self.assertNotIn("rank 2", judged(ranks[0] | others, ranks[1] | others, ranks[2] | slow))
+        others, slow = errs(0.002), errs(0.006)
+        self.assertIn("rank 2", judged(ranks[0] | others, ranks[1] | others, ranks[2] | slow))
 
     def test_rank_without_times_is_left_out(self):
         self.assertIn("exposed communication", judged(rank(0, exposed=0.06),

@@ -26,7 +26,8 @@ MEASURED = {"sync": "all-reduce", "backend": "ring", "iteration_seconds": 1.5,
 # VGG-11 on four workers.
 REQUEST = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
            "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
-           "samples": None, "compute_seconds": None, "interval": 0, "measured": None,
+           "samples": None, "compute_seconds": None, "interval": 0, "overlaps": True,
+           "measured": None,
            "backends": [COORDINATOR, RING]}
 
 
@@ -81,12 +82,18 @@ class PlanTest(unittest.TestCase):
             ring = rows(report)[1]
             self.assertEqual(ring["worker_bytes_per_epoch"], 196 * (55386684 + 22080))
             self.assertEqual(ring["epoch_seconds"], 196 * ring["transfer_seconds"])
-            self.assertEqual(report.environment["epoch"], "50000 samples, 196 steps")
+            self.assertEqual(report.environment["epoch"], "50000 samples, 196 steps, of transfer alone")
 
     def test_samples_that_are_given_win(self):
         report = plan_of({"samples": 50000}, samples=10, compute_seconds=0.7)
-        self.assertEqual(report.environment["epoch"], "10 samples, 1 steps")
+        self.assertEqual(report.environment["epoch"], "10 samples, 1 steps with overlap")
         self.assertEqual(rows(report)[1]["epoch_seconds"], 0.7)
+
+    def test_epoch_of_a_sync_without_overlap_has_a_barrier_in_each_step(self):
+        report = plan_of(samples=50000, compute_seconds=0.7, overlaps=False)
+        ring = rows(report)[1]
+        self.assertEqual(ring["epoch_seconds"], 196 * (0.7 + ring["transfer_seconds"]))
+        self.assertEqual(report.environment["epoch"], "50000 samples, 196 steps with a barrier")
 
     def test_measured_run_stands_beside_its_back_end(self):
         report = plan_of(measured=MEASURED)

@@ -67,7 +67,16 @@ class Runs(unittest.TestCase):
 
     def test_summary_of_one_iteration_has_no_times(self):
         self.assertEqual(run_of(log_text(0, 1)).summaries(),
-                         [{"rank": 0, "iteration_seconds": {}, "phase_seconds": {}}])
+                         [{"rank": 0, "iteration_seconds": {}, "phase_seconds": {},
+                           "own_work_seconds": {}}])
+
+    def test_summary_has_the_standard_error_of_own_work(self):
+        phases = {"data": 0, "forward": 0, "backward": 0, "communication": 0.5,
+                  "exposed_communication": 0.5, "optimizer": 0}
+        run = run_of("".join(log_line(0, step, seconds, phase_seconds=phases)
+                             for step, seconds in enumerate([9, 1, 2, 3, 4])))
+        self.assertAlmostEqual(run.summaries()[0]["own_work_seconds"]["standard_error"],
+                               math.sqrt(5 / 12))
 
     def test_iteration_that_was_not_measured_counts_in_no_mean(self):
         run = run_of(log_line(0, 0) + log_line(0, 1, None) + log_line(0, 2, 2))

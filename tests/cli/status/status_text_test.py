@@ -183,6 +183,12 @@ class Lines(unittest.TestCase):
         self.assertIn("slowest: none; the ranks' own work differs by chance only\n",
                       text_of(running(slowest_rank=None)))
 
+    def test_before_the_first_step_nothing_is_said_of_the_slowest(self):
+        status = running(slowest_rank=None)
+        for rank in status["ranks"]:
+            rank.update(steps_done=0, work_seconds=0)
+        self.assertNotIn("slowest", text_of(status))
+
     def test_slowest_rank_that_is_alone_is_compared_with_none(self):
         status = running()
         del status["ranks"][0]

@@ -152,6 +152,20 @@ TEST(SummaryCollector, Fill_FiveSteps_GivesMeanPhases) {
   }
 }
 
+// Iterations of 1, 2, 3 and 4 s, whose variance is 5/3 and that of their mean 5/12.
+TEST(SummaryCollector, Fill_FiveSteps_GivesOwnWorkAndItsStandardError) {
+  const auto json = nlohmann::json::parse(ToJson(Collect(5)))["own_work_seconds"];
+  const double own = 1 - ShareOf(Phase::kExposedCommunication);
+  EXPECT_NEAR(json["mean"], 2.5 * own, 1e-6);
+  EXPECT_NEAR(json["standard_error"], std::sqrt(5.0 / 12) * own, 1e-6);
+}
+
+TEST(SummaryCollector, Fill_TwoSteps_LeavesTheStandardErrorNull) {
+  const auto json = nlohmann::json::parse(ToJson(Collect(2)))["own_work_seconds"];
+  EXPECT_TRUE(json["mean"].is_number());
+  EXPECT_TRUE(json["standard_error"].is_null());
+}
+
 TEST(SummaryCollector, Fill_PrintEveryTwo_GivesLosses0And2And4) {
   const Summary summary = Collect(5);
   EXPECT_THAT(summary.losses, ElementsAre(10, 8, 6));
@@ -173,6 +187,7 @@ TEST(SummaryCollector, Fill_OneStep_LeavesTimesNull) {
   EXPECT_TRUE(json["iteration_seconds"]["mean"].is_null());
   EXPECT_TRUE(json["iteration_seconds"]["p99"].is_null());
   EXPECT_TRUE(json["phase_seconds"]["communication"].is_null());
+  EXPECT_TRUE(json["own_work_seconds"]["mean"].is_null());
   EXPECT_EQ(json["loss"]["last"], 10);
 }
 
@@ -206,13 +221,13 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   Summary summary = Collect(3);
   summary.test = Quality{2.2, 0.18};
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
-  EXPECT_THAT(
-      Keys(json),
-      ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model", "dataset",
-                  "batch_size", "iterations", "iteration_seconds", "phase_seconds",
-                  "ranks_of_worker", "bytes_sent", "bytes_received", "peak_memory_bytes", "loss",
-                  "print_every", "losses", "train", "test", "epochs", "trained_parameters",
-                  "parameters_sha256", "buffers_sha256", "samples", "failures"));
+  EXPECT_THAT(Keys(json),
+              ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model",
+                          "dataset", "batch_size", "iterations", "iteration_seconds",
+                          "phase_seconds", "own_work_seconds", "ranks_of_worker", "bytes_sent",
+                          "bytes_received", "peak_memory_bytes", "loss", "print_every", "losses",
+                          "train", "test", "epochs", "trained_parameters", "parameters_sha256",
+                          "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
