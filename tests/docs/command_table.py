@@ -24,7 +24,7 @@ PROGRAMS = {
     "docker": ENGINE, "grafana": ENGINE, "kubectl": ENGINE, "podman": ENGINE,
     "podman-compose": ENGINE, "prometheus": ENGINE, "sbatch": ENGINE,
     "scontrol": ENGINE, "sinfo": ENGINE, "squeue": ENGINE, "srun": ENGINE,
-    "apt-get": ROOT, "sudo": ROOT, "journalctl": ROOT, "man": ROOT, "systemctl": ROOT,
+    "apt-get": ROOT, "sudo": ROOT, "ip": ROOT, "journalctl": ROOT, "man": ROOT, "systemctl": ROOT,
     "deploy/install-packages": ROOT, "tests/support/debian-chroot": ROOT, "deploy/images": ROOT,
     "git": NETWORK, "deploy/fetch-cifar10": NETWORK,
     "cmake": BUILD, "deploy/release": BUILD, "bench/library/compare.py": BUILD,
