@@ -78,17 +78,17 @@ class Page(unittest.TestCase):
         (self.folder / "results.json").unlink()
         return (self.folder / "claims.md").read_text()
 
-    def test_row_has_verdict_figures_command_date_and_machine(self):
+    def test_row_has_quantity_verdict_figures_command_date_and_machine(self):
         page = self.recorded(results_of("gradwire experiment course --out x", epoch="confirmed"))
         self.assertIn("| An epoch is 196 iterations at a total batch of 256. | the assignment | "
-                      "confirmed | by gradwire experiment course --out x | 1 |\n", page)
+                      "iterations of an epoch | confirmed | by gradwire experiment course --out x | 1 |\n", page)
         self.assertIn("\n1. `gradwire experiment course`, 2026-01-02 03:04 UTC: 2 cores, a CPU, "
                       "Linux 6, here, 1 Gbit/s\n", page)
 
     def test_statement_without_a_result_says_so_with_the_command(self):
         page = self.recorded(results_of(epoch="confirmed"))
-        self.assertIn("| DDP takes less time than all-reduce. | figure of mean times | not run yet "
-                      "| `gradwire experiment course --hosts auto` |  |\n", page)
+        self.assertIn("| DDP takes less time than all-reduce. | figure of mean times | mean time of "
+                      "iterations 2 to 40 | not run yet | `gradwire experiment course --hosts auto` |  |\n", page)
         self.assertRegex(page, r"\| float32 ends within .* \| `gradwire experiment "
                                r"time-to-accuracy --hosts auto --peers`, needs --peers, .* \|  \|\n")
 
