@@ -157,7 +157,7 @@ class FullDiskTest(RealLedgerTest):
     def test_training_goes_on_and_the_end_is_recorded(self):
         """The disk has room for the reserve, and hardly for the first records."""
         self.run_dir.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1052k", "tmpfs", self.run_dir],
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1028k", "tmpfs", self.run_dir],
                                  capture_output=True)
         if mounted.returncode != 0:
             self.skipTest("cannot mount a tmpfs")
