@@ -46,8 +46,12 @@ class Rank:
 
     @property
     def error(self):
-        """Returns the standard error of own_work in seconds; None if the summary has none."""
-        return number_at(self._summary, "own_work_seconds", "standard_error")
+        """Returns the standard error of own_work in seconds: infinite after a single timed iteration;
+        None if the summary says nothing of it."""
+        if "own_work_seconds" not in self._summary:
+            return None
+        error = number_at(self._summary, "own_work_seconds", "standard_error")
+        return math.inf if error is None else error
 
     @property
     def work_per_rank(self):

@@ -166,7 +166,7 @@ CHANGES = {
     ("docs/tasks/host-died.md", "build/bin/gradwire launch --workers 3 --summary"): [
         (r"\A", "all\n"), (r"--iterations 2", "--iterations 1000"),
         (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
-    ("docs/tasks/slow-run.md", "build/bin/gradwire launch --workers 3"): [
+    ("docs/tasks/slow-run.md", "build/bin/gradwire launch --workers 3 --metrics"): [
         (r"--iterations 2", "--iterations 300"), (r"\Z", BEHIND)],
     ("docs/tasks/slow-run.md", "build/bin/gradwire status 127"): [
         (r"^(.*status \S+)$", r"once trains \1"),

@@ -189,6 +189,11 @@ class Bottleneck(unittest.TestCase):
         others, slow = errs(0.002), errs(0.006)
         self.assertIn("rank 2", judged(ranks[0] | others, ranks[1] | others, ranks[2] | slow))
 
+    def test_single_timed_iteration_blames_no_rank(self):
+        ranks = [rank(0, exposed=0.05), rank(1, exposed=0.05), rank(2)]
+        self.assertIn("rank 2", judged(*ranks))  # of a summary that does not say
+        self.assertNotIn("rank 2", judged(*(one | errs(None) for one in ranks)))
+
     def test_rank_without_times_is_left_out(self):
         self.assertIn("exposed communication", judged(rank(0, exposed=0.06),
                                                       {"rank": 1, "iteration_seconds": {}}))
