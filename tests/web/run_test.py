@@ -37,7 +37,7 @@ class RunTest(unittest.TestCase):
             self.wait(lambda: self.step() >= 3, "the first steps")
             self.assertEqual(self.text("#state"), "running")
             self.assertEqual(self.text("#settings"),
-                             "vgg11 · synthetic · ddp · auto · fp32 · batch 2")
+                             "vgg11 · synthetic · ddp · auto (memory) · fp32 · batch 2")
             self.assertEqual(len(browser.texts(self.driver, "#ranks tbody tr")), 2)
             self.assertRegex(self.text("#tiles .tile:nth-child(1) .value"), r"^[\d.]+ m?s$")
             seen = self.step()
