@@ -208,7 +208,7 @@ TEST_F(SecondWorkerTest, OtherCompression_IsRefusedWithBothValues) {
 TEST_F(SecondWorkerTest, OtherBackend_IsRefusedWithBothValues) {
   const Ended ended = Second(1, TinyRun(2) + Options{"--sync", "all-reduce"});
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("setting 'backend': got ring, expected coordinator (rank 0)"));
+  EXPECT_THAT(ended.err, HasSubstr("setting 'backend': got ring, expected auto (rank 0)"));
 }
 
 TEST_F(SecondWorkerTest, OtherBucketSize_IsRefused) {

@@ -170,7 +170,8 @@ class LiveRun(unittest.TestCase):
 
     def test_a_healthy_run_has_data_in_each_panel_and_no_alert(self):
         launch = self.start("launch", BIN / "gradwire", "launch", "--workers", 2,
-                            "--metrics", self.metrics, "--", "--metrics", "127.0.0.1:0", *TRAINING,
+                            "--metrics", self.metrics, "--run-dir", self.folder / "kept",
+                            "--checkpoint-every", 10, "--", "--metrics", "127.0.0.1:0", *TRAINING,
                             "--batch-size", 8, "--iterations", 100000)
         run = self.run_id()
         self.wait_for_scraped_steps(run)
