@@ -341,7 +341,7 @@ TEST(GradwireProgram, NoCommand_IsAUsageError) {
   EXPECT_EQ(program->out(), "");
   EXPECT_EQ(program->err(),
             "gradwire: got no command, expected one of launch, bench, models, experiment, plan, "
-            "trace, status, report, doctor, env\n"
+            "trace, status, checkpoint, report, ledger, doctor, env\n"
             "Try 'gradwire --help' for the options.\n");
 }
 

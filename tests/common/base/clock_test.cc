@@ -23,7 +23,8 @@ bool IsTimeOfDay(absl::string_view line) {
        {"UnixSeconds(absl::Now())", "record.time = absl::Now();", "history_",
         "recovery.gone_on = absl::Now();", "AddEvent({absl::Now()", "{absl::Now(), step",
         "{absl::Now(), loss.step", "const absl::Time begun = absl::Now();",
-        "const absl::Time begun_ = absl::Now();", "FormatTime("}) {
+        "const absl::Time begun_ = absl::Now();", "FormatTime(", "manifest.time = absl::Now();",
+        "{absl::Now(), run.step", "SetCheckpoint(kept.step, absl::Now()"}) {
     if (absl::StrContains(line, allowed)) return true;
   }
   return false;

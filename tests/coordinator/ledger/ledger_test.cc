@@ -8,6 +8,7 @@
 
 #include "tests/coordinator/ledger/faulty_disk.h"
 #include "tests/coordinator/ledger/ledger_records.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
@@ -24,12 +25,6 @@ using ::testing::IsEmpty;
 
 class LedgerTest : public ::testing::Test {
  protected:
-  LedgerTest() { std::filesystem::create_directories(run_dir_); }
-  ~LedgerTest() override {
-    ledger_.reset();
-    std::filesystem::remove_all(run_dir_);
-  }
-
   void Open() {
     ledger_.reset();
     auto ledger = Ledger::Open(run_dir_, &disk_);
@@ -57,7 +52,8 @@ class LedgerTest : public ::testing::Test {
   }
   bool HasReserve() const { return std::filesystem::exists(run_dir_ + "/ledger/reserve"); }
 
-  const std::string run_dir_ = ::testing::TempDir() + "/ledger_test";
+  const testing::TempDir folder_;
+  const std::string& run_dir_ = folder_.path();
   FaultyDisk disk_;
   std::vector<absl::Status> not_durable_;
   std::unique_ptr<Ledger> ledger_;

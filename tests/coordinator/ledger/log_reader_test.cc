@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/coordinator/ledger/ledger_records.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
@@ -168,7 +169,6 @@ TEST(LogReader, ReadSegment_ErrorOfTheCaller_EndsTheReading) {
 class ReadLedgerTest : public ::testing::Test {
  protected:
   ReadLedgerTest() { std::filesystem::create_directories(run_dir_ + "/ledger"); }
-  ~ReadLedgerTest() override { std::filesystem::remove_all(run_dir_); }
 
   void Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(run_dir_ + "/ledger/" + name, std::ios::binary) << bytes;
@@ -177,7 +177,8 @@ class ReadLedgerTest : public ::testing::Test {
     return ReadLedger(run_dir_, [](const LedgerEntry&) { return absl::OkStatus(); });
   }
 
-  const std::string run_dir_ = ::testing::TempDir() + "/read_ledger_test";
+  const testing::TempDir folder_;
+  const std::string& run_dir_ = folder_.path();
 };
 
 TEST_F(ReadLedgerTest, SeveralSegments_AreOneChain) {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 
 #include "tests/coordinator/ledger/faulty_disk.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
@@ -17,14 +17,7 @@ using ::testing::SizeIs;
 
 class RunLedgerTest : public ::testing::Test {
  protected:
-  RunLedgerTest() {
-    std::filesystem::create_directories(run_dir_);
-    status_.mutable_settings()->insert({"lr", "0.1"});
-  }
-  ~RunLedgerTest() override {
-    ledger_.reset();
-    std::filesystem::remove_all(run_dir_);
-  }
+  RunLedgerTest() { status_.mutable_settings()->insert({"lr", "0.1"}); }
 
   void Open(uint64_t least = 1) {
     ledger_.reset();
@@ -57,7 +50,8 @@ class RunLedgerTest : public ::testing::Test {
     return replay.runs();
   }
 
-  const std::string run_dir_ = ::testing::TempDir() + "/run_ledger_test";
+  const testing::TempDir folder_;
+  const std::string& run_dir_ = folder_.path();
   v1::StatusReply status_;
   testing::FaultyDisk disk_;
   std::unique_ptr<RunLedger> ledger_;
