@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "tests/coordinator/ledger/faulty_disk.h"
 #include "tests/support/temp_dir.h"
 
