@@ -265,6 +265,10 @@ TEST(CheckResumedTest, MoreEpochs_WhereTheEndMatters_IsRefused) {
   EXPECT_THAT(std::string(CheckResumed(HelloWith(local.settings, "epochs", "4"), local).message()),
               HasSubstr("the last step has an exchange of its own"));
   EXPECT_TRUE(CheckResumed(HelloWith(local.settings, "epochs", "3"), local).ok());
+  const ResumedRun diloco = RunWith({{"sync", "diloco:8"}});
+  EXPECT_THAT(
+      std::string(CheckResumed(HelloWith(diloco.settings, "epochs", "4"), diloco).message()),
+      HasSubstr("the last step has an exchange of its own"));
 }
 
 TEST(CheckResumedTest, BackEnds_ThatFoldInFloat32_MayBeExchanged) {
