@@ -194,6 +194,11 @@ TEST_P(MemoryBudgetTest, Add_BeyondTheLimit_NamesTheWorkerAndTheLimit) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 (127.0.0.1:1) may get "));
 }
 
+// Both workers' memory is 4.2 MB, of which 6 MiB have room for 3; a file is one worker's.
+TEST_P(MemoryBudgetTest, Add_RoomForOneWorker_IsEnoughForFilesOnly) {
+  EXPECT_EQ(Add(6 << 20, 1).ok(), GetParam() == &MemoryLimits::file);
+}
+
 INSTANTIATE_TEST_SUITE_P(Limits, MemoryBudgetTest,
                          ::testing::Values(&MemoryLimits::file, &MemoryLimits::address,
                                            &MemoryLimits::group, &MemoryLimits::host));

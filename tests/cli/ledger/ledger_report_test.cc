@@ -166,6 +166,20 @@ TEST(LedgerReport, CheckpointOfARecordThatIsNotThere_IsFound) {
               ElementsAre(HasSubstr("the checkpoint before step 40 names record 90")));
 }
 
+TEST(LedgerReport, StepsOfASecondRun_AreCountedAsComputedAgain) {
+  std::vector<Record> records = Records();
+  records.pop_back();
+  for (const Record& record :
+       std::vector<Record>{StartOf(), testing::Epoch(2), testing::View(2, 1, 5), StepOf(5),
+                           StepOf(6), testing::End()}) {
+    records.push_back(record);
+  }
+  const LedgerReport report = ReportOf(records);
+  EXPECT_THAT(LedgerText(report),
+              HasSubstr("7 sealed steps, from 0 to 6; 2 of them computed again"));
+  EXPECT_EQ(LedgerJson(report)["steps"]["again"], 2);
+}
+
 TEST(LedgerReport, Text_HasALineForEachEvent) {
   v1::ViewRecord view = testing::View(1, 2, 7);
   v1::LostWorker& lost = *view.add_lost();

@@ -32,7 +32,7 @@ constexpr uint64_t kStep = 12;
 // functions of key and place.
 class Worker : public SharedState {
  public:
-  explicit Worker(int rank, int64_t elements = 3 << 19)
+  explicit Worker(int rank, int64_t elements = 3 << 19, bool has_optimizer = false)
       : service_([this](const RunId&, Step step,
                         Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
           ++calls_;
@@ -41,6 +41,7 @@ class Worker : public SharedState {
         }) {
     Add("model", "big", elements);
     Add("model", "small", 3);
+    if (has_optimizer) Add("optimizer", "small/momentum_buffer", 3);
     Add("ranks", absl::StrCat(rank, "/buffers/mean"), 2);
     server_ = *StartGrpcServer("127.0.0.1:0", {&service_});
   }
@@ -125,6 +126,22 @@ class CheckpointKeeperTest : public ::testing::Test {
   Worker first_{0};
   Worker second_{1};
 };
+
+TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
+  const Worker worker(0, 8, true);
+  SaveState save = Order({&worker});
+  save.settings = {
+      {"optimizer", "sgd"}, {"momentum", "0.8"}, {"weight-decay", "0.01"}, {"nesterov", "true"}};
+  save.lr = 0.05;
+  ASSERT_TRUE(Keep(std::move(save)).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const ManifestOptimizer& optimizer = (*opened)->resumed()->manifest().optimizer;
+  EXPECT_EQ(optimizer.name, "sgd");
+  const std::map<std::string, double> options = {
+      {"lr", 0.05}, {"momentum", 0.8}, {"nesterov", 1}, {"weight_decay", 0.01}};
+  EXPECT_EQ(optimizer.options, options);
+}
 
 TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
   const KeptCheckpoint kept = Keep(Order({&first_, &second_}));

@@ -21,6 +21,7 @@ class FaultyDisk : public Disk {
   std::atomic<int64_t> reserved{0};
   std::atomic<int> failing_syncs{0};  // the next ones fail
   std::atomic<int> syncs{0};          // of segments, successful or not
+  std::atomic<int> ledger_syncs{0};   // of the folder of segments
   std::atomic<bool> truncates{true};
 
   absl::StatusOr<std::unique_ptr<DiskFile>> Create(const std::string& path) override {
@@ -39,7 +40,10 @@ class FaultyDisk : public Disk {
     if (absl::EndsWith(path, "/reserve")) capacity += reserved.exchange(0);
     return RealDisk().Remove(path);
   }
-  absl::Status SyncFolder(const std::string& path) override { return RealDisk().SyncFolder(path); }
+  absl::Status SyncFolder(const std::string& path) override {
+    if (absl::EndsWith(path, "/ledger")) ++ledger_syncs;
+    return RealDisk().SyncFolder(path);
+  }
 
  private:
   class File : public DiskFile {

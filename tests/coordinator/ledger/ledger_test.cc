@@ -72,6 +72,14 @@ TEST_F(LedgerTest, Records_OfARun_AreReadBack) {
   EXPECT_TRUE(replay.runs()[0].end.has_value());
 }
 
+// A power cut removes a new file whose folder was not synced.
+TEST_F(LedgerTest, RecordDurably_NewSegment_ItsFolderIsSynced) {
+  Open();
+  const int before = disk_.ledger_syncs;
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_EQ(disk_.ledger_syncs, before + 1);
+}
+
 TEST_F(LedgerTest, RecordDurably_Returned_IsInTheFile) {
   Open();
   ASSERT_TRUE(Begin().ok());
