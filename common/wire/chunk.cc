@@ -53,9 +53,7 @@ uint64_t Checksum(absl::Span<const uint8_t> bytes) {
   return Xxh3InUse().whole(bytes.data(), bytes.size());
 }
 
-uint64_t Checksum(absl::string_view bytes) {
-  return Xxh3InUse().whole(bytes.data(), bytes.size());
-}
+uint64_t Checksum(absl::string_view bytes) { return Xxh3InUse().whole(bytes.data(), bytes.size()); }
 
 void CopyTo(const ByteSpans& pieces, uint8_t* out) {
   for (const auto& piece : pieces) {

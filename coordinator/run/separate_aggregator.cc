@@ -63,8 +63,7 @@ absl::Status SeparateAggregator::Connect() {
         MutexLock lock(&mutex_);
         return stopped_;
       },
-      [this](const absl::Status& status) { OnRunOver(status); },
-      std::move(listener));
+      [this](const absl::Status& status) { OnRunOver(status); }, std::move(listener));
 }
 
 absl::Status SeparateAggregator::Run() {

@@ -349,8 +349,7 @@ TEST(LocalSync, Restore_CapturedAfterAnExchange_EndsWithTheHashOfOneRun) {
   whole.Train();
   before.Train(3);
   after.TakeModelsOf(before);
-  ASSERT_TRUE(
-      after.local().outer()->Restore(before.local().outer()->Capture()).ok());
+  ASSERT_TRUE(after.local().outer()->Restore(before.local().outer()->Capture()).ok());
   after.Train();
   EXPECT_EQ(after.Hash(0), whole.Hash(0));
 }
