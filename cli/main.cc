@@ -67,14 +67,7 @@ int NoCommand(const std::vector<std::string>& args) {
 int Main(int argc, char** argv) {
   const std::vector<std::string> args = Arguments(argc, argv);
   if (args.empty()) return NoCommand(args);
-  if (args[0] == "--help" || args[0] == "-h") {
-    std::cout << Help() << std::flush;
-    return kExitDone;
-  }
-  if (args[0] == "--version") {
-    std::cout << VersionText(kProgram) << std::flush;
-    return kExitDone;
-  }
+  if (const auto exit_code = HelpOrVersion(kProgram, Help(), args)) return *exit_code;
   for (const Command& command : kCommands) {
     if (args[0] == command.name) {
       return command.run({args.begin() + 1, args.end()}, CurrentEnvironment());

@@ -47,14 +47,7 @@ int BenchWith(const absl::StatusOr<Parsed<Options>>& parsed, const std::vector<s
 
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment) {
   if (args.empty()) return NoSuchCommand(kProgram, "measurement", Measurements(), args);
-  if (args[0] == "--help" || args[0] == "-h") {
-    std::cout << kHelp << std::flush;
-    return kExitDone;
-  }
-  if (args[0] == "--version") {
-    std::cout << VersionText(kProgram) << std::flush;
-    return kExitDone;
-  }
+  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (args[0] == "collectives") {
     return BenchWith<CollectivesOptions>(ParseCollectivesOptions(rest, environment), args,

@@ -134,14 +134,7 @@ int Run(CheckpointAction action, const std::vector<std::string>& args,
 int CheckpointCommand(const std::vector<std::string>& args, const Environment& environment) {
   const std::vector<std::string> actions = {"list", "verify", "export"};
   if (args.empty()) return NoSuchCommand(kProgram, "command", actions, args);
-  if (args[0] == "--help" || args[0] == "-h") {
-    std::cout << kHelp << std::flush;
-    return kExitDone;
-  }
-  if (args[0] == "--version") {
-    std::cout << VersionText(kProgram) << std::flush;
-    return kExitDone;
-  }
+  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (args[0] == "list") return Run(CheckpointAction::kList, rest, environment, List);
   if (args[0] == "verify") return Run(CheckpointAction::kVerify, rest, environment, Verify);

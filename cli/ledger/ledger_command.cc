@@ -86,21 +86,14 @@ int RunOn(const std::string& program, const char* description,
   const absl::StatusOr<LedgerReport> report =
       ReadReport(parsed->options.run_dir, PlacesOfCheckpoints(parsed->options.run_dir));
   if (report.ok()) return run(*report, parsed->options.json);
-  std::cerr << program << ": " << report.status().message() << std::endl;
+  std::cerr << program << ": " << WithoutControls(report.status().message()) << std::endl;
   return ExitCode(report.status());
 }
 
 }  // namespace
 
 int LedgerCommand(const std::vector<std::string>& args, const Environment& environment) {
-  if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) {
-    std::cout << kHelp << std::flush;
-    return kExitDone;
-  }
-  if (!args.empty() && args[0] == "--version") {
-    std::cout << VersionText(kProgram) << std::flush;
-    return kExitDone;
-  }
+  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
   if (args.empty() || (args[0] != "show" && args[0] != "verify")) {
     return NoSuchCommand(kProgram, "command", {"show", "verify"}, args);
   }

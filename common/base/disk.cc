@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -83,6 +84,8 @@ class OfThisMachine : public Disk {
 
 Disk& RealDisk() {
   static OfThisMachine disk;
+  static const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  (void)old_handler;
   return disk;
 }
 

@@ -47,7 +47,8 @@ class Disk {
   virtual absl::Status SyncFolder(const std::string& path) = 0;
 };
 
-// The disk of this machine.
+// The disk of this machine. From the first call on the process ignores SIGXFSZ, so that a file
+// beyond ulimit -f is ResourceExhausted and does not end the process.
 Disk& RealDisk();
 
 }  // namespace gradwire

@@ -98,6 +98,18 @@ int NoSuchCommand(absl::string_view program, absl::string_view kind,
   return kExitUsage;
 }
 
+absl::optional<int> HelpOrVersion(absl::string_view program, absl::string_view help,
+                                  const std::vector<std::string>& args) {
+  const std::string word = args.empty() ? "" : args[0];
+  if (word == "--version") {
+    std::cout << VersionText(program) << std::flush;
+    return kExitDone;
+  }
+  if (word != "--help" && word != "-h") return absl::nullopt;
+  std::cout << help << std::flush;
+  return kExitDone;
+}
+
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) {
     std::cerr << program << ": warning: " << warning << std::endl;

@@ -84,6 +84,10 @@ void PrintUsageError(absl::string_view program, absl::string_view message);
 // names the group, such as "command". Returns the exit code.
 int NoSuchCommand(absl::string_view program, absl::string_view kind,
                   const std::vector<std::string>& commands, const std::vector<std::string>& args);
+// Handles --help, -h and --version as the first argument: prints `help`, or the version of
+// `program`. Returns the exit code; none if it is another argument.
+absl::optional<int> HelpOrVersion(absl::string_view program, absl::string_view help,
+                                  const std::vector<std::string>& args);
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
 
 // Returns the exit code if main must exit now (a usage error was printed to stderr, or help to

@@ -42,7 +42,8 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(const std::stri
                                                                  std::vector<std::string>* skipped);
 
 // Removes all published checkpoints that are older than the `count` newest sound ones (count > 0);
-// none if fewer are sound. Looks at names only. Needs the lock. Errors of ListCheckpoints and Disk.
+// none if fewer are sound. Sound is what CheckpointReader::Open accepts; values are not read. Needs
+// the lock. Errors of ListCheckpoints and Disk.
 absl::Status KeepNewest(const std::string& run_dir, int count, Disk* disk);
 
 }  // namespace gradwire

@@ -107,7 +107,10 @@ void CheckpointKeeper::Order(SaveState save) {
     changed_.NotifyAll();
   }
   if (!replaced) return;
-  on_kept_({replaced->step, absl::CancelledError("a newer one is written instead"), 0, {}});
+  KeptCheckpoint none;
+  none.step = replaced->step;
+  none.status = absl::CancelledError("a newer one is written instead");
+  on_kept_(none);
 }
 
 bool CheckpointKeeper::IsStopping() const {
@@ -145,7 +148,7 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
   const bool recorded =
       kept.status.ok() && (!options_.on_published || options_.on_published(kept.step).ok());
   if (recorded) {
-    kept.status = KeepNewest(options_.run_dir, options_.keep, options_.disk);
+    kept.deleted = KeepNewest(options_.run_dir, options_.keep, options_.disk);
   }
   kept.took = SteadyNow() - begun;
   return kept;

@@ -23,10 +23,11 @@ namespace gradwire {
 
 // A checkpoint that was written, or not.
 struct KeptCheckpoint {
-  Step step;            // the first that is not part of it
-  absl::Status status;  // OK: it is published, or was before
-  int64_t bytes = 0;    // of its tensors
-  absl::Duration took;  // from the workers' copies to the published folder
+  Step step;                  // the first that is not part of it
+  absl::Status status;        // OK: it is published, or was before
+  absl::Status deleted = {};  // of older ones; not OK: some are still there
+  int64_t bytes = 0;          // of its tensors
+  absl::Duration took;        // from the workers' copies to the published folder
 };
 
 struct KeeperOptions {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/plain_text.h"
+#include "common/state/state_plan.h"
 #include "coordinator/membership/membership.h"
 
 namespace gradwire {
@@ -11,9 +12,16 @@ namespace {
 // A request names a step that no worker has begun: they are at most two steps apart.
 constexpr uint64_t kStepsAhead = 3;
 
-// Returns the name of a worker's tensor, counted over all its sections.
-std::string NameOfTensor(const v1::Holds& holds, size_t tensor) {
-  for (const v1::StateSection& section : holds.sections()) {
+// Returns the name of the tensor that a digest is of. If the ranks have their tensors for
+// themselves, these have no digests.
+std::string NameOfTensor(const Participant& worker, size_t tensor) {
+  size_t all = 0;
+  for (const v1::StateSection& section : worker.holds->sections()) {
+    all += static_cast<size_t>(section.tensors_size());
+  }
+  const bool without_ranks = worker.held_digests.size() < all;
+  for (const v1::StateSection& section : worker.holds->sections()) {
+    if (without_ranks && section.name() == kRanksSection) continue;
     const auto count = static_cast<size_t>(section.tensors_size());
     if (tensor < count) {
       return absl::StrCat("'", section.tensors(static_cast<int>(tensor)).key(), "' of section ",
@@ -39,10 +47,16 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   if (!holds.declined().empty()) {
     const bool is_new = declined_ < Step(holds.step());
     declined_ = std::max(declined_, Step(holds.step()));
-    if (is_new)
+    if (is_new) {
       outcome.why = absl::StrCat("no checkpoint before step ", holds.step(), ": ", NameOf(*worker),
                                  " has no copy, because ", Shortened(holds.declined(), kMostCause));
+    }
     GiveUpHolds(&outcome);
+    return outcome;
+  }
+  if (Step(holds.step()) == declined_) {
+    // Kept any longer, it would be in the way of the next copy.
+    outcome.actions.emplace_back(SendSaved{session, declined_, /*written=*/false});
     return outcome;
   }
   worker->holds = holds;
@@ -93,9 +107,9 @@ SaveState Membership::TakeHolds() {
 // The workers with equal state go on; the others' ranks are computed again.
 void Membership::OnStateDifference(const ReplicaDifference& difference, absl::Time now,
                                    Outcome* outcome) {
-  const v1::Holds holds = *roster_.Workers().front()->holds;
-  const std::string where = absl::StrCat("before step ", holds.step(), ", first in ",
-                                         NameOfTensor(holds, difference.tensor));
+  const Participant& first = *roster_.Workers().front();
+  const std::string where = absl::StrCat("before step ", first.holds->step(), ", first in ",
+                                         NameOfTensor(first, difference.tensor));
   GiveUpHolds(outcome);
   if (difference.minority.empty()) {
     return Fail(absl::AbortedError(absl::StrCat("the workers' states differ ", where,

@@ -59,6 +59,10 @@ void Coordinator::OnKept(const KeptCheckpoint& kept) {
     history_.SetCheckpoint({kept.step, absl::Now(), kept.bytes, kept.took});
     spdlog::info("{}checkpoint before step {} in '{}': {} bytes in {}", log_prefix_,
                  kept.step.value(), folder_->path(), kept.bytes, absl::FormatDuration(kept.took));
+    if (!kept.deleted.ok()) {
+      spdlog::warn("{}an older checkpoint is still there: {}", log_prefix_,
+                   std::string(kept.deleted.message()));
+    }
   } else {
     spdlog::warn("{}no checkpoint before step {}: {}", log_prefix_, kept.step.value(),
                  std::string(kept.status.message()));

@@ -3,15 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_util.h"
+#include "common/state/state_plan.h"
 #include "worker/sync/pseudo_gradient.h"
 
 namespace gradwire {
 namespace {
 
-constexpr char kModel[] = "model";
-constexpr char kOptimizer[] = "optimizer";
-constexpr char kRanks[] = "ranks";
-constexpr char kOuter[] = "outer";
 constexpr char kMomentum[] = "momentum_buffer";
 
 using Named = std::vector<std::pair<std::string, torch::Tensor>>;
@@ -99,7 +96,7 @@ void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const st
       for (size_t i = 0; i < state.size(); ++i) {
         const bool shared = kind.dimensions[i] == 0;
         out->push_back({section, absl::StrCat(prefix, part.name, "/", kind.names[i]),
-                        shared ? state[i] : Slice(state[i], part), section == kOptimizer});
+                        shared ? state[i] : Slice(state[i], part), section == kOptimizerSection});
       }
     }
   }
@@ -113,11 +110,11 @@ void CopyRanks(const TrainingParts& parts, const Named& parameters,
     parts.reducer->BeginForward(ranks[i]);
     const bool common = parts.broadcast && !own_models;
     for (const auto& [key, tensor] : OwnTensors(parts, common ? Rank(0) : ranks[i])) {
-      out->push_back({kRanks, key, tensor.detach().clone(), common});
+      out->push_back({kRanksSection, key, tensor.detach().clone(), common});
     }
     if (common) return;
     if (!own_models) continue;
-    CopyOptimizer(parts, parameters, kRanks, absl::StrCat(ranks[i].value(), "/optimizer/"),
+    CopyOptimizer(parts, parameters, kRanksSection, absl::StrCat(ranks[i].value(), "/optimizer/"),
                   parts.optimizers(i), out);
   }
 }
@@ -129,12 +126,12 @@ void CopyOuter(const TrainingParts& parts, const Named& parameters,
     const bool buffers = bucket >= parts.reducer->gradient_buckets();
     for (const PartOfBucket& part : PartsOfOuter(parts, parameters, bucket)) {
       if (buffers) {
-        out->push_back(
-            {kOuter, absl::StrCat("anchor/", part.name), Slice(state.anchors[bucket], part), true});
+        out->push_back({kOuterSection, absl::StrCat("anchor/", part.name),
+                        Slice(state.anchors[bucket], part), true});
       }
       for (const torch::Tensor& momentum : state.momenta[bucket]) {
         out->push_back(
-            {kOuter, absl::StrCat(kMomentum, "/", part.name), Slice(momentum, part), true});
+            {kOuterSection, absl::StrCat(kMomentum, "/", part.name), Slice(momentum, part), true});
       }
     }
   }
@@ -147,7 +144,8 @@ void CopyModel(const TrainingParts& parts, const Named& parameters,
   const bool from_module = parts.sync->outer() == nullptr;
   for (const auto& [name, parameter] : parameters) {
     const bool copied = from_module || !parameter.requires_grad();
-    out->push_back({kModel, name, copied ? parameter.detach().clone() : torch::Tensor(), true});
+    out->push_back(
+        {kModelSection, name, copied ? parameter.detach().clone() : torch::Tensor(), true});
   }
   if (from_module) return;
   const PseudoGradient::State state = parts.sync->outer()->Capture();
@@ -168,7 +166,7 @@ std::vector<StateTensorRef> CopyState(const TrainingParts& parts) {
   std::vector<StateTensorRef> tensors;
   CopyModel(parts, parameters, &tensors);
   if (parts.sync->outer() == nullptr) {
-    CopyOptimizer(parts, parameters, kOptimizer, "", parts.optimizers(0), &tensors);
+    CopyOptimizer(parts, parameters, kOptimizerSection, "", parts.optimizers(0), &tensors);
   }
   CopyRanks(parts, parameters, &tensors);
   if (parts.sync->outer() != nullptr) CopyOuter(parts, parameters, &tensors);
@@ -243,31 +241,34 @@ absl::Status StateRestorer::BeforeAttach() {
   const torch::NoGradGuard values_only;
   const bool own_models = parts_.reducer->updater() == Updater::kRank;
   for (const auto& [name, parameter] : ParametersOf(*parts_.model)) {
-    absl::Status got = Get(kModel, name, parameter.detach());
+    absl::Status got = Get(kModelSection, name, parameter.detach());
     if (!got.ok()) return got;
   }
   for (const auto& [name, buffer] : BuffersOf(*parts_.model)) {
     const std::string anchor = absl::StrCat("anchor/", name);
     absl::Status got;
-    if (own_models && Find(kOuter, anchor) != nullptr) got = Get(kOuter, anchor, buffer);
+    if (own_models && Find(kOuterSection, anchor) != nullptr) {
+      got = Get(kOuterSection, anchor, buffer);
+    }
     if (!own_models && parts_.broadcast) {
-      got = Get(kRanks, absl::StrCat("0/buffers/", name), buffer);
+      got = Get(kRanksSection, absl::StrCat("0/buffers/", name), buffer);
     }
     if (!got.ok()) return got;
   }
-  return own_models ? absl::OkStatus() : GetOptimizer(kOptimizer, "", parts_.optimizers(0));
+  return own_models ? absl::OkStatus() : GetOptimizer(kOptimizerSection, "", parts_.optimizers(0));
 }
 
 absl::Status StateRestorer::GetRank(size_t index) const {
   const Rank rank = parts_.reducer->ranks()[index];
   parts_.reducer->BeginForward(rank);
   for (const auto& [key, tensor] : OwnTensors(parts_, rank)) {
-    absl::Status got = Get(kRanks, key, tensor.detach());
+    absl::Status got = Get(kRanksSection, key, tensor.detach());
     if (!got.ok()) return got;
   }
   parts_.reducer->EndForward(rank);
   if (parts_.sync->outer() == nullptr) return absl::OkStatus();
-  return GetOptimizer(kRanks, absl::StrCat(rank.value(), "/optimizer/"), parts_.optimizers(index));
+  return GetOptimizer(kRanksSection, absl::StrCat(rank.value(), "/optimizer/"),
+                      parts_.optimizers(index));
 }
 
 absl::Status StateRestorer::GetOuter() const {
@@ -278,9 +279,9 @@ absl::Status StateRestorer::GetOuter() const {
     std::vector<torch::Tensor> momenta;
     for (const PartOfBucket& part : PartsOfOuter(parts_, parameters, bucket)) {
       const std::string key = absl::StrCat(kMomentum, "/", part.name);
-      if (Find(kOuter, key) == nullptr) continue;
+      if (Find(kOuterSection, key) == nullptr) continue;
       momenta.push_back(torch::empty(part.tensor.sizes(), torch::kFloat));
-      if (absl::Status got = Get(kOuter, key, momenta.back()); !got.ok()) return got;
+      if (absl::Status got = Get(kOuterSection, key, momenta.back()); !got.ok()) return got;
       momenta.back() = momenta.back().view({-1});
     }
     if (!momenta.empty()) state.momenta[bucket] = {torch::cat(momenta)};

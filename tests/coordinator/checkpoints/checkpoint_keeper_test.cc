@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <memory>
@@ -16,11 +17,13 @@
 #include "common/state/checkpoints.h"
 #include "common/state_transfer/state_service.h"
 #include "coordinator/checkpoints/run_folder.h"
+#include "tests/support/recording_disk.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
 
+using ::gradwire::testing::RecordingDisk;
 using ::gradwire::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -105,6 +108,7 @@ class CheckpointKeeperTest : public ::testing::Test {
     options.keep = keep;
     options.run_id = run_id_;
     options.epoch = CoordinatorEpoch(4);
+    options.disk = &disk_;
     options.world_size = 2;
     std::promise<KeptCheckpoint> kept;
     CheckpointKeeper keeper(options, [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
@@ -122,10 +126,23 @@ class CheckpointKeeperTest : public ::testing::Test {
   }
 
   TempDir folder_;
+  RecordingDisk disk_;
   const RunId run_id_ = MakeRunId();
   Worker first_{0};
   Worker second_{1};
 };
+
+TEST_F(CheckpointKeeperTest, Order_OldOneCannotBeDeleted_IsPublishedAllTheSame) {
+  ASSERT_TRUE(Keep(Order({&first_}), 1).status.ok());
+  const size_t operations = disk_.operations().size();  // of a checkpoint without deletions
+  std::filesystem::rename(absl::StrCat(folder_.path(), "/", CheckpointName(kStep)),
+                          absl::StrCat(folder_.path(), "/", CheckpointName(5)));
+  disk_.FailAt(2 * operations, absl::InternalError("cannot write x"));
+  const KeptCheckpoint kept = Keep(Order({&first_}), 1);
+  EXPECT_EQ(kept.status, absl::OkStatus());
+  EXPECT_EQ(kept.deleted, absl::InternalError("cannot write x"));
+  EXPECT_THAT(Steps(), ElementsAre(kStep, 5));
+}
 
 TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
   const Worker worker(0, 8, true);

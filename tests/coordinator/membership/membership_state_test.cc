@@ -101,6 +101,55 @@ TEST_F(MembershipStateTest, OnHolds_Declined_FreesTheOthersCopies) {
   EXPECT_THAT(outcome.why, HasSubstr("an earlier copy is in use"));
 }
 
+TEST_F(MembershipStateTest, OnHolds_AfterAnotherDeclined_IsFreedAtOnce) {
+  Form();
+  Holds(2, 5, 7, "an earlier copy is in use");
+  for (const int session : {1, 3}) {
+    const std::vector<SendSaved> freed = All<SendSaved>(Holds(session, 5));
+    ASSERT_THAT(freed, SizeIs(1));
+    EXPECT_EQ(freed[0].session, SessionId(session));
+    EXPECT_FALSE(freed[0].written);
+  }
+  Holds(1, 10);
+  Holds(2, 10);
+  EXPECT_THAT(All<SaveState>(Holds(3, 10)), SizeIs(1));
+}
+
+// The step before the copy may be computed again.
+TEST_F(MembershipStateTest, OnHolds_DeclinedInAnEarlierView_CountsInThisOne) {
+  Form();
+  Holds(2, 5, 7, "an earlier copy is in use");
+  Broke(3);
+  generation_ = 2;
+  Holds(1, 5);
+  EXPECT_THAT(All<SaveState>(Holds(2, 5)), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne) {
+  Form();
+  v1::Holds holds;
+  holds.set_step(5);
+  holds.set_generation(1);
+  for (const char* name : {"model", "ranks", "outer"}) {
+    v1::StateSection& section = *holds.add_sections();
+    section.set_name(name);
+    section.add_tensors()->set_key(absl::StrCat(name, " tensor"));
+  }
+  Outcome outcome;
+  for (int session = 1; session <= 3; ++session) {
+    holds.clear_digests();
+    for (uint32_t tensor = 0; tensor < 2; ++tensor) {
+      v1::TensorDigest& digest = *holds.add_digests();
+      digest.set_tensor(tensor);
+      digest.set_digest(tensor == 1 && session == 2 ? 8 : 7);
+    }
+    outcome = membership_.OnHolds(SessionId(session), holds, now_);
+  }
+  const std::vector<TellLoss> losses = All<TellLoss>(outcome);
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_THAT(losses[0].cause, HasSubstr("'outer tensor' of section outer"));
+}
+
 TEST_F(MembershipStateTest, OnHolds_MomentumOfOneDiffers_ItIsLost) {
   Form();
   Holds(1, 5);
