@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/ledger/ledger_report.h"
 #include "cli/terminal/commands.h"
+#include "common/base/plain_text.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
 #include "common/options/version.h"
