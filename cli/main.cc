@@ -12,7 +12,6 @@
 #include "common/base/environment.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
-#include "common/options/version.h"
 
 namespace gradwire {
 namespace {

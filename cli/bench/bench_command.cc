@@ -8,7 +8,6 @@
 #include "cli/terminal/commands.h"
 #include "cli/terminal/script.h"
 #include "common/base/status_util.h"
-#include "common/options/version.h"
 
 namespace gradwire {
 namespace {

@@ -8,7 +8,6 @@
 #include "cli/terminal/commands.h"
 #include "common/base/plain_text.h"
 #include "common/base/status_util.h"
-#include "common/options/version.h"
 #include "common/state/checkpoints.h"
 #include "common/state/export.h"
 

@@ -8,7 +8,6 @@
 #include "common/base/plain_text.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
-#include "common/options/version.h"
 
 namespace gradwire {
 namespace {
