@@ -127,6 +127,8 @@ class MadeHostsTest(unittest.TestCase):
         self.assertIn("not done in time", printed)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+
+class LongMadeHostsTest(MadeHostsTest):
     def test_experiment_on_fewer_cores_than_hosts(self):
         cores = sorted(os.sched_getaffinity(0))[:CORES]
         printed = self.run_it("experiment", "course", "--scale", "tiny", "--hosts", "auto",

@@ -76,9 +76,12 @@ TEST(BenchTraining, ComputeSeconds_AreSleptByAllSetupsAndSaid) {
   for (const auto& row : json["setups"]) EXPECT_GE(row["p50_seconds"], 0.3) << row;
   EXPECT_EQ(json["setups"][3]["p50_seconds"], 0.4);
   EXPECT_THAT(result.out, HasSubstr("computation emulated"));
+  ASSERT_EQ(json["comparisons"].size(), 1u);
+  EXPECT_EQ(json["comparisons"][0]["peer"], "gloo-ddp-tuned");
+  EXPECT_FALSE(json["environment"]["pytorch"].get<std::string>().empty());
 }
 
-TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
+TEST(LongBenchTraining, Peer_StandsBesideItsCounterpart) {
   const testing::TempDir dir;
   const ProgramResult result =
       RunGradwire({"bench", "training", "--workers", "2", "--peers", "--setups",

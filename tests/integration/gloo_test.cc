@@ -49,7 +49,9 @@ std::vector<const char*> SyncsThatExchange() {
   return syncs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Syncs, GlooTest, ::testing::ValuesIn(SyncsThatExchange()),
+INSTANTIATE_TEST_SUITE_P(Syncs, GlooTest, ::testing::Values("gather-scatter", "ddp"),
+                         [](const auto& info) { return ParamName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Long, GlooTest, ::testing::ValuesIn(SyncsThatExchange()),
                          [](const auto& info) { return ParamName(info.param); });
 
 TEST(GlooFailure, WorkerKilled_MidStep_OtherStopsAndSaysWhoWhenWhy) {

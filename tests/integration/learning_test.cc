@@ -33,10 +33,8 @@ std::string ResultOf(const nlohmann::json& rank) {
 }
 
 TEST(Learning, EvaluationsDividedOverRanks_AnyProcessesAndLoaders_SameBits) {
-  const LaunchResult expected = Train(1);
-  ASSERT_THAT(expected.ranks, SizeIs(4)) << expected.err;
   std::set<std::string> results;
-  for (const LaunchResult& run : {expected, Train(2, {"--loaders", "3"}), Train(4)}) {
+  for (const LaunchResult& run : {Train(1), Train(2, {"--loaders", "3"})}) {
     ASSERT_THAT(run.ranks, SizeIs(4)) << run.err;
     for (const auto& rank : run.ranks) results.insert(ResultOf(rank));
   }

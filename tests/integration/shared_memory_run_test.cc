@@ -43,22 +43,26 @@ TEST_P(SharedMemoryBits, Run_OnAndOff_OneHash) {
   EXPECT_THAT(shared.Distinct("parameters_sha256"), ElementsAre(off));
 }
 
+std::string OptionsName(const ::testing::TestParamInfo<Options>& info) {
+  std::string name;
+  for (const char letter : info.param[1] + info.param.back()) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) != 0) name += letter;
+  }
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Options, SharedMemoryBits,
+                         ::testing::Values(Options{"--sync", "ddp"},
+                                           Options{"--sync", "gather-scatter", "--wire", "bf16"},
+                                           Options{"--sync", "ddp", "--compress", "int8"}),
+                         OptionsName);
 INSTANTIATE_TEST_SUITE_P(
-    Options, SharedMemoryBits,
-    ::testing::Values(Options{"--sync", "ddp"}, Options{"--sync", "gather-scatter"},
+    Long, SharedMemoryBits,
+    ::testing::Values(Options{"--sync", "gather-scatter"},
                       Options{"--sync", "ddp", "--wire", "bf16"},
                       Options{"--sync", "ddp", "--wire", "fp16"},
-                      Options{"--sync", "gather-scatter", "--wire", "bf16"},
-                      Options{"--sync", "ddp", "--compress", "int8"},
                       Options{"--sync", "ddp", "--compress", "top-k:0.1"},
                       Options{"--sync", "gather-scatter", "--compress", "int8"}),
-    [](const auto& info) {
-      std::string name;
-      for (const char letter : info.param[1] + info.param.back()) {
-        if (std::isalnum(static_cast<unsigned char>(letter)) != 0) name += letter;
-      }
-      return name;
-    });
+    OptionsName);
 
 TEST(SharedMemoryLimits, Ddp_MemoryIsBeyondALimit_GoesOverTheNetworkAndSaysWhy) {
   const Options run = TinyRun(3) + kSmall + Options{"--sync", "ddp"};

@@ -120,7 +120,7 @@ class Run:
 
 @functools.lru_cache(maxsize=None)
 def undisturbed(words):
-    with Run(words) as run:
+    with Run(words, workers=2) as run:
         return run.hashes()
 
 
@@ -143,8 +143,7 @@ class CheckpointCase(unittest.TestCase):
             run.kill_everything()
 
     def check_resumes(self, words, workers):
-        copy = self.folder / f"on{workers}"
-        shutil.copytree(self.run_dir, copy)
+        copy = shutil.copytree(self.run_dir, self.folder / f"on{workers}")
         with Run(words, copy, workers=workers) as run:
             hashes = run.hashes()
             self.assertRegex(run.text, r"the run resumes before step \d+")
@@ -159,11 +158,8 @@ class CheckpointCase(unittest.TestCase):
 
 
 class KillEverythingTest(CheckpointCase):
-    def test_ddp_on_one_three_and_four_processes(self):
-        self.check(CASES["ddp, SGD"])
-
-    def test_adam_on_another_number_of_processes(self):
-        self.check(CASES["ddp, Adam"], on=(3,))
+    def test_ddp_on_one_and_three_processes(self):
+        self.check(CASES["ddp, SGD"], on=(1, 3))
 
     def test_diloco_with_an_optimizer_of_each_rank(self):
         self.check(CASES["diloco"], on=(3,))
@@ -195,82 +191,92 @@ class EveryCaseTest(CheckpointCase):
                     self.assertEqual(run.hashes(), undisturbed(tuple(words)))
 
 
-class ResumeTest(CheckpointCase):
+class RunDirCase(CheckpointCase):
     WORDS = ["--sync", "ddp"]
 
-    def finish(self, words=WORDS, **options):
-        with Run(words, self.run_dir, **options) as run:
+    def finish(self, words=WORDS, workers=2, **options):
+        with Run(words, self.run_dir, workers, **options) as run:
             return run.hashes(), run.text
 
-    def refused(self, words=WORDS, exit_code=2, **options):
+    def refused(self, words=WORDS, exit_code=2, workers=1, **options):
         """Returns what a run says that ends with this exit code."""
-        with Run(words, self.run_dir, **options) as run:
+        with Run(words, self.run_dir, workers, **options) as run:
             self.assertEqual(run.wait(), exit_code, run.text)
             return run.text
 
-    def test_checkpoint_at_the_end_and_older_ones_are_deleted(self):
-        self.finish(options=["--keep-checkpoints", "1"])
-        self.assertEqual(checkpoints(self.run_dir), [STEPS])
+
+class FinishedRunTest(RunDirCase):
+    """Each test has a copy of the folder of one finished run."""
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.finished = pathlib.Path(folder.name, "run")
+        with Run(cls.WORDS, cls.finished) as run:
+            cls.hashes = run.hashes()
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(self.finished, self.run_dir)
 
     def test_checkpoints_do_not_change_the_result(self):
-        self.assertEqual(self.finish()[0], undisturbed(tuple(self.WORDS)))
+        self.assertEqual(self.hashes, undisturbed(tuple(self.WORDS)))
 
     def test_finished_run_says_so_and_has_the_same_result(self):
-        before = self.finish()[0]
         after, text = self.finish()
         self.assertIn("has already finished with step 24", text)
-        self.assertEqual(after, before)
+        self.assertEqual(after, self.hashes)
 
     def test_raised_number_of_steps_goes_on(self):
-        self.finish()
         longer = [*self.WORDS, "--iterations", "30"]
         self.assertEqual(self.finish(longer)[0], undisturbed(tuple(longer)))
 
     def test_fewer_steps_than_the_checkpoint_has(self):
-        self.finish()
         self.assertIn("got 10, expected 24", self.refused([*self.WORDS, "--iterations", "10"]))
 
     def test_other_settings_are_refused_with_both_values(self):
-        self.finish()
         self.assertIn("setting 'seed': got 1, expected 744, as in the checkpoint",
                       self.refused([*self.WORDS, "--seed", "1"]))
         self.assertIn("setting 'threads': got 2, expected 1",
                       self.refused([*self.WORDS, "--threads", "2"]))
         self.assertIn("world size: got 2, expected 4",
-                      self.refused(workers=2, options=["--world-size", "2"]))
+                      self.refused(options=["--world-size", "2"]))
 
     def test_resume_from_a_step_and_never(self):
-        self.finish()
         step = checkpoints(self.run_dir)[-2]  # of a busy machine, any but the last may be missing
-        with Run(self.WORDS, self.run_dir, options=["--resume", str(step)]) as run:
-            self.assertEqual(run.hashes(), undisturbed(tuple(self.WORDS)))
-            self.assertIn(f"the run resumes before step {step}", run.text)
+        hashes, text = self.finish(options=["--resume", str(step)])
+        self.assertEqual(hashes, self.hashes)
+        self.assertIn(f"the run resumes before step {step}", text)
         self.assertIn("expected a folder without checkpoints",
                       self.refused(options=["--resume", "never"]))
         self.refused(options=["--resume", "17"])
 
     def test_damaged_checkpoint_is_named_and_skipped(self):
-        self.finish()
         step = checkpoints(self.run_dir)[-2]
         shard = next((self.run_dir / "step-000000000024").glob("model-*.safetensors"))
         data = bytearray(shard.read_bytes())
         data[-1] ^= 1
         shard.write_bytes(data)
         hashes, text = self.finish()
-        self.assertEqual(hashes, undisturbed(tuple(self.WORDS)))
+        self.assertEqual(hashes, self.hashes)
         self.assertIn("step-000000000024", text)
         self.assertIn(f"the run resumes before step {step}", text)
 
     def test_no_sound_checkpoint_although_some_exist(self):
-        self.finish()
         for manifest in self.run_dir.glob("step-*/manifest.json"):
             manifest.write_text("{}")
         before = checkpoints(self.run_dir)
         self.refused()
         self.assertEqual(checkpoints(self.run_dir), before)
 
+
+class ResumeTest(RunDirCase):
+    def test_checkpoint_at_the_end_and_older_ones_are_deleted(self):
+        self.finish(options=["--keep-checkpoints", "1"])
+        self.assertEqual(checkpoints(self.run_dir), [STEPS])
+
     def test_run_dir_in_use(self):
-        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir) as run:
+        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir, workers=1) as run:
             run.until(f"checkpoint before step {EVERY} ")
             self.assertIn("run", self.refused(exit_code=75))
 
@@ -289,7 +295,7 @@ class ResumeTest(CheckpointCase):
 
     def test_signal_makes_a_checkpoint(self):
         words = [*self.WORDS, "--iterations", "100000"]
-        with Run(words, self.run_dir, options=["--checkpoint-every", "0"]) as run:
+        with Run(words, self.run_dir, workers=2, options=["--checkpoint-every", "0"]) as run:
             run.until("iteration 3/")
             run.signal(signal.SIGUSR1)
             run.until(r"checkpoint before step \d+ in")
@@ -297,7 +303,7 @@ class ResumeTest(CheckpointCase):
         self.assertEqual(len(checkpoints(self.run_dir)), 1)
 
     def test_launcher_says_how_to_resume(self):
-        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir) as run:
+        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir, workers=2) as run:
             run.until(f"checkpoint before step {EVERY} ")
             run.signal(signal.SIGTERM)
             self.assertEqual(run.wait(), 128 + signal.SIGTERM)

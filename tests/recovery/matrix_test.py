@@ -109,7 +109,7 @@ class SelectionTest(CellTest):
 
     def test_killed_before_it_has_said_what_it_exchanges(self):
         words = Cell("", signal.SIGKILL, "", "").words()
-        for backend in BACK_ENDS[:4]:
+        for backend in ("sharded", "ring"):
             with self.subTest(backend=backend):
                 summaries = summaries_of([*words, "--sync", "ddp", "--backend", backend],
                                          deaths=[Death(2, "new-view", 1, signal.SIGKILL)])

@@ -39,14 +39,19 @@ class ResultsTest(unittest.TestCase):
         death = Death(0, "save", ITERATIONS, signal.SIGSTOP)
         self.assertEqual(results_of([death]), undisturbed())
 
-    def test_killed_at_each_point_behind_the_last_step(self):
-        for point in ("save", "saved", "ready", "before-sealed"):
-            for rank in (0, WORLD_SIZE - 1):
-                if point.startswith("save") and rank > 0:
-                    continue  # it saves nothing
-                with self.subTest(point=point, rank=rank):
-                    death = Death(rank, point, ITERATIONS, signal.SIGKILL)
-                    self.assertEqual(results_of([death]), undisturbed())
+    def check_kills(self, *places):
+        for rank, point in places:
+            with self.subTest(point=point, rank=rank):
+                death = Death(rank, point, ITERATIONS, signal.SIGKILL)
+                self.assertEqual(results_of([death]), undisturbed())
+
+    def test_killed_behind_the_last_step(self):
+        self.check_kills((0, "saved"), (WORLD_SIZE - 1, "before-sealed"))
+
+
+class LongResultsTest(ResultsTest):
+    def test_killed_at_the_other_points(self):
+        self.check_kills((0, "save"), (0, "ready"), (WORLD_SIZE - 1, "ready"), (0, "before-sealed"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // Simulates runs that workers are lost from: the shipped membership, trainer and fold in virtual
 // time, with faults drawn from a seed. See docs/development.md.
 //
-//   simulate --seeds 0:2000            exits with 1 at the first seed that fails, with its trace
+//   simulate --seeds 0:1000            exits with 1 at the first seed that fails, with its trace
 //   simulate --seed 17 --trace         the same run again
 //   simulate --plant all               each planted fault has to be found
 //
