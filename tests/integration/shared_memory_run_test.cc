@@ -55,14 +55,14 @@ INSTANTIATE_TEST_SUITE_P(Options, SharedMemoryBits,
                                            Options{"--sync", "gather-scatter", "--wire", "bf16"},
                                            Options{"--sync", "ddp", "--compress", "int8"}),
                          OptionsName);
-INSTANTIATE_TEST_SUITE_P(
-    Long, SharedMemoryBits,
-    ::testing::Values(Options{"--sync", "gather-scatter"},
-                      Options{"--sync", "ddp", "--wire", "bf16"},
-                      Options{"--sync", "ddp", "--wire", "fp16"},
-                      Options{"--sync", "ddp", "--compress", "top-k:0.1"},
-                      Options{"--sync", "gather-scatter", "--compress", "int8"}),
-    OptionsName);
+INSTANTIATE_TEST_SUITE_P(Long, SharedMemoryBits,
+                         ::testing::Values(Options{"--sync", "gather-scatter"},
+                                           Options{"--sync", "ddp", "--wire", "bf16"},
+                                           Options{"--sync", "ddp", "--wire", "fp16"},
+                                           Options{"--sync", "ddp", "--compress", "top-k:0.1"},
+                                           Options{"--sync", "gather-scatter", "--compress",
+                                                   "int8"}),
+                         OptionsName);
 
 TEST(SharedMemoryLimits, Ddp_MemoryIsBeyondALimit_GoesOverTheNetworkAndSaysWhy) {
   const Options run = TinyRun(3) + kSmall + Options{"--sync", "ddp"};
