@@ -15,6 +15,7 @@ UNKNOWN = "not known, because no rank ran two iterations (the first one warms up
 # How a straggler may spend its time.
 WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "backward"),
         "the optimizer": ("optimizer",)}
+OTHER = "in column other"
 
 # Titles of other waits, and what to try. docs/tasks/slow-run.md has the same advice.
 WAITS = {
@@ -41,8 +42,18 @@ class Rank:
         return sum(number_at(self._summary, "phase_seconds", name) or 0 for name in names)
 
     @property
+    def exposed(self):
+        return self.phases("exposed_communication")
+
+    @property
     def own_work(self):
-        return self.iteration - self.phases("exposed_communication")
+        return self.iteration - self.exposed
+
+    def work(self, name):
+        """Seconds of a kind of own work, by its name in WORK or OTHER."""
+        if name == OTHER:
+            return self.own_work - sum(self.phases(*phases) for phases in WORK.values())
+        return self.phases(*WORK[name])
 
     @property
     def error(self):
@@ -112,9 +123,9 @@ def computation(ranks, iteration):
 def longest_work(slow, ranks):
     """Names the work on which the rank spends most more than all do, for each rank carried."""
     def excess(name):
-        return (slow.phases(*WORK[name]) / slow.carried -
-                mean([rank.phases(*WORK[name]) / rank.carried for rank in ranks]))
-    return max(WORK, key=excess)
+        return (slow.work(name) / slow.carried -
+                mean([rank.work(name) / rank.carried for rank in ranks]))
+    return max([*WORK, OTHER], key=excess)
 
 
 def by_chance(slow, others):
@@ -163,12 +174,17 @@ def uneven(slow, others):
     return f"an uneven deal of ranks: {times}; try as many ranks for each worker."
 
 
-def held_up(ranks, iteration):
+def held_up(ranks, iteration, summaries, *kinds):
     """Says why the others wait for one worker; None if they do not."""
     slow, others = slowest(ranks, iteration)
     if slow is None:
         return None
-    return straggler(slow, others, ranks, iteration) or uneven(slow, others)
+    found = straggler(slow, others, ranks, iteration) or uneven(slow, others)
+    # Were it as quick as the others, all would still wait for the transfers as long as it does now.
+    if slow.exposed < slow.own_work - median([rank.own_work for rank in others]):
+        return found
+    exposed = mean([rank.exposed for rank in ranks])
+    return f"{communication(exposed, iteration, summaries, *kinds)} Next: {found}"
 
 
 def longest_wait(ranks, iteration, summaries, *kinds):
@@ -184,7 +200,7 @@ def longest_wait(ranks, iteration, summaries, *kinds):
 
 def judge(ranks, summaries, *kinds):
     iteration = mean([rank.iteration for rank in ranks])
-    if found := held_up(ranks, iteration):
+    if found := held_up(ranks, iteration, summaries, *kinds):
         return found
     seconds, wait = longest_wait(ranks, iteration, summaries, *kinds)
     if seconds > mean_phases(ranks, "forward", "backward"):
@@ -201,7 +217,9 @@ def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
 
     straggler    one worker's own work (iteration − exposed communication) is longer than the median
                  of the others' by at least a tenth of an iteration, also for each rank that it
-                 carries; and by at least two standard errors, if the summaries have own_work_seconds
+                 carries; and by at least two standard errors, if the summaries have own_work_seconds.
+                 If its own exposed communication is no shorter than that delay, exposed
+                 communication is named first, and the straggler as next
     the loss of a worker, or an uneven deal: the same, because it carries more ranks
     exposed communication, waiting for data, optimizer, or computation (forward and backward): the
                  longest of the four (means over the ranks). After computation, the longest of the

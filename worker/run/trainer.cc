@@ -184,7 +184,7 @@ void Trainer::Rewind(Step first) {
 }
 
 absl::optional<absl::Time> Trainer::BegunAt(Step step) const {
-  const auto& begun = begun_[step.value() % 2];
+  const auto& begun = begun_[step.value() % begun_.size()];
   if (!begun.has_value() || begun->first != step) return absl::nullopt;
   return begun->second;
 }
@@ -251,7 +251,7 @@ absl::Status Trainer::EndOwnStep(Calls& calls) {
 absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls) {
   computing_ = batch->step;
   next_step_ = Step(computing_.value() + 1);
-  begun_[computing_.value() % 2] = {computing_, wait.last()};
+  begun_[computing_.value() % begun_.size()] = {computing_, wait.last()};
   reports_.clear();
   times_ = {};
   if (!pending_->begun()) current_step_ = computing_;

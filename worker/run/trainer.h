@@ -185,8 +185,9 @@ class Trainer {
   Step next_step_;  // the step after it
   std::vector<StepRecord> reports_;
   PhaseTimes times_;
-  // When the last two steps began, by the last bit of the step.
-  std::array<absl::optional<std::pair<Step, absl::Time>>, 2> begun_;
+  // When the last steps began, by the remainder of the step. With late updates three are open: one
+  // waits for its seal, one is updated, and one is computed.
+  std::array<absl::optional<std::pair<Step, absl::Time>>, 3> begun_;
 };
 
 }  // namespace gradwire

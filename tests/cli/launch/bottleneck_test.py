@@ -55,6 +55,23 @@ class Bottleneck(unittest.TestCase):
             "Bottleneck: computation (forward and backward), 80.0 of 100.0 ms an iteration (80 %); "
             "try further hosts, faster ones, or more --threads if cores are idle.")
 
+    def test_straggler_that_waits_longer_for_transfers_is_next(self):
+        """Many small buckets: of 20 ms, all wait for 9 or more, and rank 1 works 3 ms longer."""
+        said = judged(rank(0, exposed=0.012, iteration=0.02), rank(1, exposed=0.009, iteration=0.02),
+                      rank(2, exposed=0.012, iteration=0.02))
+        self.assertRegex(said, r"^Bottleneck: exposed communication, 11\.0 of 20\.0 ms .*; try .*\. Next: "
+                               r"rank 1, whose own work takes 11\.0 ms an iteration, the others' 8\.0 ms")
+
+    def test_straggler_that_waits_for_transfers_less_than_it_delays_is_named_alone(self):
+        said = judged(rank(0, exposed=0.012, iteration=0.02), rank(1, exposed=0.0055, iteration=0.02),
+                      rank(2, exposed=0.012, iteration=0.02))
+        self.assertRegex(said, r"^Bottleneck: rank 1, ")
+
+    def test_straggler_whose_time_is_in_no_phase(self):
+        late = rank(1, exposed=0.01)
+        late["phase_seconds"].update(backward=0.02)
+        self.assertIn("(most of it in column other)", judged(rank(0, exposed=0.06), late))
+
     def test_one_rank_is_told_of_more_workers(self):
         self.assertIn("try more workers", judged(rank(0, optimizer=0.01)))
 

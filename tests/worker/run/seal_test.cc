@@ -160,6 +160,16 @@ TEST_F(SealTest, Rewind_StepsThatHadBegun_HaveNotBegunAnyMore) {
   EXPECT_FALSE(trainer_->BegunAt(Step(2)).has_value());
 }
 
+// Else what a loss costs would leave out the wait for the lost worker.
+TEST_F(SealTest, BegunAt_UpdatesLateAndSealIsAwaited_ThreeStepsHaveBegun) {
+  updates_late_ = true;
+  Make(0);
+  lost_ = Step(1);
+  EXPECT_TRUE(absl::IsAborted(Run(0, 5)));
+  for (const int step : {1, 2, 3}) EXPECT_TRUE(trainer_->BegunAt(Step(step)).has_value()) << step;
+  EXPECT_LT(*trainer_->BegunAt(Step(1)), *trainer_->BegunAt(Step(3)));
+}
+
 TEST_F(SealTest, Rewind_FirstStepOfTheViewIsCompared) {
   Make(100);
   lost_ = Step(1);
