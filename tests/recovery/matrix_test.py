@@ -132,10 +132,7 @@ class SelectionTest(CellTest):
         self.check(Cell("before-sealed", signal.SIGSTOP, "ring", "ddp"))
 
     def test_another_killed_when_it_hears_of_the_loss(self):
-        self.check(Cell("new-view", signal.SIGKILL, "ring", "ddp"))
-
-    def test_killed_when_others_of_its_host_wait_for_its_means(self):
-        self.check(Cell("fold", signal.SIGKILL, "hosts", "ddp", victim=1))
+        self.check(Cell("new-view", signal.SIGKILL, "hosts", "ddp"))
 
 
 class MatrixTest(CellTest):
