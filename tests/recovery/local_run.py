@@ -89,18 +89,18 @@ class Member:
 
 class LocalRun:
     """A coordinator, aggregators if there are any, and a worker for each rank, in `folder`. All have
-    ended with its block."""
+    ended with its block. Ranks in a row share one of `hosts`, addresses of this machine."""
 
-    def __init__(self, words, folder, deaths=(), aggregators=0):
+    def __init__(self, words, folder, deaths=(), aggregators=0, hosts=("127.0.0.1",)):
         self._folder = folder
         self._members = []
         try:
-            self._start(words, {death.rank: death for death in deaths}, aggregators)
+            self._start(words, {death.rank: death for death in deaths}, aggregators, hosts)
         except BaseException:
             self.__exit__()
             raise
 
-    def _start(self, words, deaths, aggregators):
+    def _start(self, words, deaths, aggregators, hosts):
         port_file = self._folder / "ports"
         stops = any(death.by == signal.SIGSTOP for death in deaths.values())
         lease = ["--lease-seconds", str(LEASE_SECONDS)] if stops else []
@@ -116,7 +116,9 @@ class LocalRun:
         for rank in range(WORLD_SIZE):
             death = deaths.get(rank)
             program = "gradwire-worker" if death is None else "dying-worker"
-            self._add(f"rank{rank}", [program, "--rank", str(rank), *address, "--summary",
+            host = hosts[rank * len(hosts) // WORLD_SIZE]
+            self._add(f"rank{rank}", [program, "--rank", str(rank), *address, "--listen",
+                                      f"{host}:0", "--advertise", host, "--summary",
                                       str(self._folder / "summary{rank}.json"), *words], death)
 
     def _add(self, name, argv, death=None):

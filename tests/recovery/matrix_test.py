@@ -26,7 +26,9 @@ MODELS = {  # what becomes of buffers
 IN_A_STEP = ("hand-in", "window", "fold", "applied", "next-forward", "ready", "before-sealed",
              "sealed")
 IN_A_RECOVERY = ("new-view", "rewound")
-BACK_ENDS = ("coordinator", "sharded", "ring", "memory", "aggregators")
+BACK_ENDS = ("coordinator", "sharded", "ring", "memory", "aggregators", "hosts")
+# With "hosts", the ring between two hosts with two workers each.
+HOSTS = ("127.0.0.2", "127.0.0.3")
 # Somebody else folds: the worker sees the first mean, while others are still made.
 FOLDS_ELSEWHERE = ("coordinator", "aggregators")
 SYNCS = ("gather-scatter", "ddp")
@@ -91,11 +93,10 @@ class CellTest(unittest.TestCase):
     def check(self, cell):
         lost = {death.rank for death in cell.deaths()} if cell.buffers == "kept" else {}
         expected = without_buffers(undisturbed(cell.words()), lost)
-        separate = cell.backend == "aggregators"
-        words = [*cell.words(), "--sync", cell.sync, "--backend",
-                 "sharded" if separate else cell.backend]
-        summaries = summaries_of(words, deaths=cell.deaths(),
-                                 aggregators=AGGREGATORS if separate else 0)
+        backend = {"aggregators": "sharded", "hosts": "ring"}.get(cell.backend, cell.backend)
+        words = [*cell.words(), "--sync", cell.sync, "--backend", backend]
+        how = {"aggregators": {"aggregators": AGGREGATORS}, "hosts": {"hosts": HOSTS}}
+        summaries = summaries_of(words, deaths=cell.deaths(), **how.get(cell.backend, {}))
         self.assertEqual(without_buffers(hashes_of(summaries), lost), expected)
         self.assertEqual({summary["failures"]["losses"] for summary in summaries},
                          {len(cell.deaths())})
@@ -131,7 +132,7 @@ class SelectionTest(CellTest):
         self.check(Cell("before-sealed", signal.SIGSTOP, "ring", "ddp"))
 
     def test_another_killed_when_it_hears_of_the_loss(self):
-        self.check(Cell("new-view", signal.SIGKILL, "ring", "ddp"))
+        self.check(Cell("new-view", signal.SIGKILL, "hosts", "ddp"))
 
 
 class MatrixTest(CellTest):
