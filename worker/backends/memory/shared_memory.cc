@@ -131,6 +131,37 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(uint32_t pid, absl::string_view 
   return memory;
 }
 
+size_t PageBytes() {
+  static const auto kBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return kBytes;
+}
+
+JoinedMemory::~JoinedMemory() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+absl::Status JoinedMemory::Reserve(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", bytes, " bytes of addresses: ", std::strerror(errno)));
+  }
+  data_ = static_cast<uint8_t*>(data);
+  bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status JoinedMemory::Map(size_t at, const SharedMemory& from, size_t offset, size_t bytes) {
+  // With an old size of 0 the pages stay where they are and appear at the new address, too.
+  void* const there =
+      mremap(from.data() + offset, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + at);
+  if (there == MAP_FAILED || mprotect(there, bytes, PROT_READ) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot map ", bytes, " bytes of shared memory again: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 void Bell::Ring() {
   rings_.fetch_add(1, kBellOrder);
   if (sleeping_.load(kBellOrder) == 0) return;

@@ -48,6 +48,34 @@ class SharedMemory {
   size_t bytes_ = 0;
 };
 
+// Addresses at which pages of several SharedMemory lie one after the other, only for reading, so
+// that what several processes have written is one array. Writing to it ends the process (SIGSEGV).
+// It keeps the pages, whatever becomes of the SharedMemory they are from. Not thread-safe.
+class JoinedMemory {
+ public:
+  JoinedMemory() = default;
+  ~JoinedMemory();
+  JoinedMemory(const JoinedMemory&) = delete;
+  JoinedMemory& operator=(const JoinedMemory&) = delete;
+
+  // Takes the addresses; their bytes cannot be read yet. Once. ResourceExhausted: the limits of
+  // this process do not allow it.
+  absl::Status Reserve(size_t bytes);
+  // Lets `bytes` of `from`, from `offset` on, appear at `at` as well. All three are multiples of
+  // PageBytes(), within what was reserved and made. ResourceExhausted as Reserve.
+  absl::Status Map(size_t at, const SharedMemory& from, size_t offset, size_t bytes);
+
+  // Null unless Reserve succeeded.
+  uint8_t* data() const { return data_; }
+
+ private:
+  uint8_t* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Returns the size of a page of this host's memory.
+size_t PageBytes();
+
 // A bell in shared memory of Writer::kAll: one thread sleeps, others of any process wake it. It
 // says only that something may have changed, so a ring too many does no harm.
 //
