@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "worker/backends/memory/bell.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_EXCHANGE_H_
 #define GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_EXCHANGE_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
+#include "worker/backends/memory/bell.h"
 #include "worker/backends/memory/memory_budget.h"
 #include "worker/backends/memory/memory_layout.h"
 #include "worker/backends/memory/shared_memory.h"

@@ -2,11 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,8 +14,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/clock.h"
-#include "worker/backends/memory/memory_orders.h"
 
 // Older headers lack it; Linux has it since 5.1.
 #ifndef F_SEAL_FUTURE_WRITE
@@ -160,22 +156,6 @@ absl::Status JoinedMemory::Map(size_t at, const SharedMemory& from, size_t offse
         "cannot map ", bytes, " bytes of shared memory again: ", std::strerror(errno)));
   }
   return absl::OkStatus();
-}
-
-void Bell::Ring() {
-  rings_.fetch_add(1, kBellOrder);
-  if (sleeping_.load(kBellOrder) == 0) return;
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAKE, 1, nullptr, nullptr, 0);
-}
-
-void Bell::Sleep(uint32_t seen, absl::Duration timeout) {
-  sleeping_.store(1, kBellOrder);
-  if (rings_.load(kBellOrder) == seen) {
-    const timespec longest = absl::ToTimespec(timeout);
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAIT, seen, &longest, nullptr,
-            0);
-  }
-  sleeping_.store(0);
 }
 
 }  // namespace gradwire
