@@ -53,6 +53,18 @@ int ProcessGroup::world_size() const { return impl_->member().world_size(); }
 int ProcessGroup::local_rank() const { return impl_->member().settings().local_rank; }
 std::string ProcessGroup::page() const { return impl_->member().page(); }
 
+torch::Tensor ProcessGroup::allocate(torch::IntArrayRef sizes) {
+  absl::StatusOr<torch::Tensor> tensor = impl_->collectives().Allocate(sizes);
+  impl_->Check(tensor.status());
+  return *std::move(tensor);
+}
+
+torch::Tensor ProcessGroup::mean(const torch::Tensor& tensor) {
+  absl::StatusOr<torch::Tensor> mean = impl_->collectives().Mean(tensor);
+  impl_->Check(mean.status());
+  return *std::move(mean);
+}
+
 void ProcessGroup::all_reduce(torch::Tensor tensor, ReduceOp op) {
   impl_->Check(impl_->collectives().AllReduce(std::move(tensor), op));
 }
