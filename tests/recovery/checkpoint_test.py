@@ -113,7 +113,7 @@ class Run:
         exit_code = self.wait()
         if exit_code != 0:
             raise AssertionError(f"got exit code {exit_code}:\n{self.text}")
-        ranks = json.loads(self._summary.read_text())["ranks"]
+        ranks = self.ranks = json.loads(self._summary.read_text())["ranks"]
         if len(ranks) != WORLD_SIZE:
             raise AssertionError(f"got summaries of {len(ranks)} ranks:\n{self.text}")
         return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
@@ -150,6 +150,8 @@ class CheckpointCase(unittest.TestCase):
             hashes = run.hashes()
             self.assertRegex(run.text, r"the run resumes before step \d+")
             self.assertRegex(run.text, r"\[rank.* info resumes before step [1-9]")
+            first = int(re.search(r"the run resumes before step (\d+)", run.text)[1])
+            self.assertEqual({rank["first_step"] for rank in run.ranks}, {first})
         self.assertEqual(hashes, undisturbed(tuple(words)), f"on {workers} processes")
 
     def check(self, words, on=(1, 3, 4)):
