@@ -1,12 +1,32 @@
 #include "worker/backends/compressors.h"
 
 namespace gradwire {
+namespace {
+
+// Of Compressor::state, in its order.
+constexpr const char* kKinds[] = {"error", "momentum"};
+
+}  // namespace
 
 Compressor* Compressors::Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements) {
   MutexLock lock(&mutex_);
   std::unique_ptr<Compressor>& made = made_[{layout, rank, bucket}];
   if (made == nullptr) made = MakeCompressor(compression_, elements);
   return made.get();
+}
+
+void Compressors::AddKept(LayoutId layout, absl::Span<const BucketSpec> buckets,
+                          absl::Span<const Rank> ranks, std::vector<KeptValues>* kept) {
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    if (!compression_.is_coded() || IsBroadcast(buckets[b])) continue;
+    const Bucket bucket(static_cast<int>(b));
+    for (const Rank rank : ranks) {
+      const auto state = Of(layout, rank, bucket, buckets[b].bytes / sizeof(float))->state();
+      for (size_t i = 0; i < state.size(); ++i) {
+        kept->push_back({kKinds[i], rank, bucket, /*first=*/0, /*shape=*/{}, state[i]});
+      }
+    }
+  }
 }
 
 uint64_t Compressors::state_bytes() const {

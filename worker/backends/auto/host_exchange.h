@@ -32,6 +32,9 @@ class HostExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override;
+  std::vector<KeptValues> Kept(LayoutId layout) override {
+    return exchange_of_.at(layout)->Kept(layout);
+  }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override;

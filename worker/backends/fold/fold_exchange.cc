@@ -157,6 +157,20 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
   return {absl::DeadlineExceededError(what), {suspects.begin(), suspects.end()}};
 }
 
+// No sum of this worker's shares is complete without its own terms. Those of other aggregators are
+// not here.
+std::vector<KeptValues> FoldExchange::Kept(LayoutId layout) {
+  std::vector<KeptValues> kept;
+  const std::vector<BucketSpec>* const buckets = table_.WaitForLayout(layout);
+  if (buckets == nullptr) return kept;
+  context_.compressors->AddKept(layout, *buckets, context_.view.OwnRanks(), &kept);
+  if (aggregator_ == nullptr) return kept;
+  for (const MeanResidual& mean : aggregator_->MeanResiduals(layout)) {
+    kept.push_back(KeptOfMean(mean.bucket, mean.first, mean.values));
+  }
+  return kept;
+}
+
 absl::Status FoldExchange::Finish(absl::Time deadline) {
   ForEachLane([](Lane* lane) { lane->Finish(); });
   if (absl::Status status = table_.failure(); !status.ok()) return status;

@@ -41,6 +41,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void SetRate(double rate) override { rate_ = rate; }
   void Cancel(absl::Status reason) override { OnFailure(reason, absl::nullopt); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }

@@ -54,6 +54,7 @@ class MemoryExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override;
   TransferTotals totals() const override;
