@@ -1,10 +1,17 @@
 #include "worker/backends/compressors.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 namespace gradwire {
 namespace {
 
-// Of Compressor::state, in its order.
-constexpr const char* kKinds[] = {"error", "momentum"};
+// Returns the name of number `i` of Compressor::state.
+std::string KindOf(size_t i) {
+  if (i == 0) return "error";
+  return i == 1 ? "momentum" : absl::StrCat("state", i);
+}
 
 }  // namespace
 
@@ -23,7 +30,7 @@ void Compressors::AddKept(LayoutId layout, absl::Span<const BucketSpec> buckets,
     for (const Rank rank : ranks) {
       const auto state = Of(layout, rank, bucket, buckets[b].bytes / sizeof(float))->state();
       for (size_t i = 0; i < state.size(); ++i) {
-        kept->push_back({kKinds[i], rank, bucket, /*first=*/0, /*shape=*/{}, state[i]});
+        kept->push_back({KindOf(i), rank, bucket, /*first=*/0, /*shape=*/{}, state[i]});
       }
     }
   }

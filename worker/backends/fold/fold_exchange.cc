@@ -77,6 +77,7 @@ absl::Status FoldExchange::Start(const Backend::Ended& ended) {
 void FoldExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
   std::vector<BucketSpec> specs = WireSpecs(std::move(buckets), options_.wire);
   if (aggregator_ != nullptr) aggregator_->AddLayout(layout, specs);
+  specs_[layout] = specs;
   table_.AddLayout(layout, std::move(specs));
 }
 
@@ -161,9 +162,7 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
 // not here.
 std::vector<KeptValues> FoldExchange::Kept(LayoutId layout) {
   std::vector<KeptValues> kept;
-  const std::vector<BucketSpec>* const buckets = table_.WaitForLayout(layout);
-  if (buckets == nullptr) return kept;
-  context_.compressors->AddKept(layout, *buckets, context_.view.OwnRanks(), &kept);
+  context_.compressors->AddKept(layout, specs_.at(layout), context_.view.OwnRanks(), &kept);
   if (aggregator_ == nullptr) return kept;
   for (const MeanResidual& mean : aggregator_->MeanResiduals(layout)) {
     kept.push_back(KeptOfMean(mean.bucket, mean.first, mean.values));

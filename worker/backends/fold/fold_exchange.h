@@ -82,7 +82,8 @@ class FoldExchange : public Exchange, private LaneHost {
   std::vector<absl::optional<Incarnation>> summing_;  // the worker of each endpoint; constant, too
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
-  double rate_ = 0;                         // only for the thread that contributes
+  std::map<LayoutId, std::vector<BucketSpec>> specs_;  // only for the thread that contributes
+  double rate_ = 0;                                    // only for the thread that contributes
   mutable Mutex mutex_;
   ChunkClocks clocks_ ABSL_GUARDED_BY(mutex_);
   CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
