@@ -72,7 +72,7 @@ absl::StatusOr<ByteCollectives::Channel> ByteCollectives::Open(Kind kind, Rank r
   const Layout tensors = {{name, {static_cast<int64_t>(piece)}, "bytes", true}};
   const absl::StatusOr<LayoutId> id = member_->Declare(name, tensors, buckets);
   if (!id.ok()) return id.status();
-  return Channel{*id, Step(0), piece, std::vector<uint8_t>(bytes), gated};
+  return Channel{*id, member_->view().first_step, piece, std::vector<uint8_t>(bytes), gated};
 }
 
 absl::StatusOr<ByteCollectives::Channel*> ByteCollectives::ChannelFor(Kind kind, Rank root,

@@ -35,6 +35,14 @@ CASES = {
     "accumulation and clipping": ["--sync", "ddp", "--accumulate", "2", "--clip-norm", "1"],
     "local-sgd": ["--sync", "local-sgd:3"],
     "local-sgd with a delay": ["--sync", "local-sgd:4", "--delay", "2"],
+    "int8": ["--sync", "ddp", "--compress", "int8"],
+    "int8 over the network": ["--sync", "ddp", "--backend", "sharded", "--compress", "int8"],
+    "top-k": ["--sync", "ddp", "--compress", "top-k:0.05"],
+    "top-k, warm-up, coordinator": ["--sync", "gather-scatter", "--backend", "coordinator",
+                                    "--compress", "top-k:0.05", "--compress-warmup", "12"],
+    "powersgd": ["--sync", "ddp", "--compress", "powersgd:1"],
+    "powersgd, warm-up, ring": ["--sync", "all-reduce", "--compress", "powersgd:2",
+                                "--compress-warmup", "12"],
     "diloco": ["--sync", "diloco:3", "--optimizer", "adam"],
 }
 SLOW_CASES = {
@@ -229,6 +237,9 @@ class KillEverythingTest(CheckpointCase):
     def test_diloco_with_an_optimizer_of_each_rank(self):
         self.check(CASES["diloco"], on=(3,))
 
+    def test_int8_with_residuals_of_ranks_and_means(self):
+        self.check(CASES["int8 over the network"], on=(3,))
+
     def test_buffers_of_each_rank(self):
         self.check(SLOW_CASES["BatchNorm of each rank"], on=(3,))
 
@@ -347,8 +358,8 @@ class ResumeTest(RunDirCase):
 
     def test_runs_without_checkpoints_are_refused(self):
         for words, reason in ((["--sync", "parameter-server"], "aggregators keep the model"),
-                              (["--sync", "ddp", "--backend", "sharded", "--compress", "int8"],
-                               "residuals"),
+                              (["--sync", "gather-scatter", "--backend", "coordinator", "--compress",
+                                "int8"], "the coordinator keeps residuals"),
                               (["--sync", "all-reduce", "--backend", "gloo"], "cannot resume")):
             with self.subTest(reason):
                 # A worker of back end gloo carries one rank.

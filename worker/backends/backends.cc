@@ -37,6 +37,7 @@ class TracedExchange : public Exchange {
   }
   void SetRate(double rate) override { exchange_->SetRate(rate); }
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
+  std::vector<KeptValues> Kept(LayoutId layout) override { return exchange_->Kept(layout); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }
   absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }

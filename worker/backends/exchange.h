@@ -21,6 +21,7 @@
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 #include "common/wire/slice_lender.h"
+#include "worker/backends/kept_values.h"
 
 namespace gradwire {
 
@@ -125,6 +126,11 @@ class Exchange {
 
   // Ends all transfers, now and later, with `reason` (not OK). From any thread.
   virtual void Cancel(absl::Status reason) = 0;
+
+  // Returns what it keeps of a layout from step to step. The caller may read and change the values
+  // between two steps: after all buckets of one are done, on the thread that contributes, before it
+  // contributes to the next.
+  virtual std::vector<KeptValues> Kept(LayoutId /*layout*/) { return {}; }
 
   // Ends in order after the last step: delivers the data that peers still need.
   virtual absl::Status Finish(absl::Time deadline) = 0;

@@ -34,6 +34,9 @@ class HostExchange : public Exchange {
   Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override;
   Memory ResultMemory(LayoutId layout, Bucket bucket) override;
   void Cancel(absl::Status reason) override;
+  std::vector<KeptValues> Kept(LayoutId layout) override {
+    return exchange_of_.at(layout)->Kept(layout);
+  }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override;

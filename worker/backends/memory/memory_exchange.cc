@@ -267,6 +267,11 @@ void MemoryExchange::Count(Step step, const MemoryLayout::Rounding& rounding) {
   compressed_ += rounding.compressed;
 }
 
+std::vector<KeptValues> MemoryExchange::Kept(LayoutId layout) {
+  MutexLock lock(&mutex_);
+  return layouts_.at(layout)->Kept();
+}
+
 TransferTotals MemoryExchange::totals() const {
   TransferTotals totals;
   totals.overflow_steps = overflow_.steps();

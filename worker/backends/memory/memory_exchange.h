@@ -58,6 +58,7 @@ class MemoryExchange : public Exchange {
   Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override;
   Memory ResultMemory(LayoutId layout, Bucket bucket) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override;
   TransferTotals totals() const override;

@@ -296,6 +296,20 @@ void MemoryLayout::FoldCoded(Bucket bucket, const Part& part) {
   ProgressOf(self_, bucket)->coded_bytes = payload.size();
 }
 
+std::vector<KeptValues> MemoryLayout::Kept() {
+  std::vector<KeptValues> kept;
+  compressors_->AddKept(id_, buckets_, view_.OwnRanks(), &kept);
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket bucket(static_cast<int>(b));
+    const Coding* const coding = formats_[b].coding;
+    const Part part = PartOf(self_, bucket);
+    if (coding == nullptr || !coding->has_residual() || part.count == 0) continue;
+    residuals_[b].resize(part.count);
+    kept.push_back(KeptOfMean(bucket, part.first, absl::MakeSpan(residuals_[b])));
+  }
+  return kept;
+}
+
 bool MemoryLayout::Receives(const BucketSpec& spec) const {
   const int world_size = view_.world_size;
   switch (CollectiveOf(spec)) {

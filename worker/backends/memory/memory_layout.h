@@ -98,6 +98,9 @@ class MemoryLayout {
   // must pass.
   std::vector<size_t> Missing(std::atomic<uint64_t> Progress::*point, const BucketKey& key) const;
 
+  // Returns what this worker keeps from step to step; see Exchange::Kept.
+  std::vector<KeptValues> Kept();
+
   // Folds this worker's part of a bucket of floats, after all have contributed.
   void Fold(Bucket bucket);
   // Copies what this worker gets of a bucket of bytes, after those who have some have contributed.
