@@ -61,45 +61,93 @@ uint64_t SizeFor(const Operation& operation, uint64_t bytes, int world_size) {
 
 namespace {
 
-double RingFactor(int world_size) { return 2.0 * (world_size - 1) / world_size; }
+// Ranks on each of the hosts.
+struct Hosts {
+  int world_size;
+  int per_host;
 
-// The number of children of the root of a binomial tree.
-int TreeChildren(int world_size) {
-  int children = 0;
-  for (int bit = 1; bit < world_size; bit <<= 1) ++children;
-  return children;
+  int HostOf(int rank) const { return rank / per_host; }
+  int count() const { return HostOf(world_size - 1) + 1; }
+  int last() const { return world_size - (count() - 1) * per_host; }
+};
+
+// The most edges of a binomial tree, whose parents lack their lowest bit, that a host has with
+// others.
+int TreeEdges(const Hosts& hosts) {
+  std::vector<int> edges(static_cast<size_t>(hosts.count()));
+  for (int rank = 1; rank < hosts.world_size; ++rank) {
+    const int ends[] = {hosts.HostOf(rank), hosts.HostOf(rank & (rank - 1))};
+    if (ends[0] == ends[1]) continue;
+    for (const int end : ends) ++edges[static_cast<size_t>(end)];
+  }
+  return *std::max_element(edges.begin(), edges.end());
+}
+
+// Every link of the ring carries all sums but one segment; the mean of a segment leaves a host
+// unless it was made on the next one.
+double RingFactor(const Hosts& hosts) {
+  if (hosts.count() == 1) return 0;
+  return (2.0 * hosts.world_size - 1 - hosts.last()) / hosts.world_size;
+}
+
+double PairsFactor(const Hosts& hosts) {
+  const auto factor = [&hosts](int ranks) {
+    return 2.0 * ranks * (hosts.world_size - ranks) / hosts.world_size;
+  };
+  return std::max(factor(hosts.last()), hosts.count() > 1 ? factor(hosts.per_host) : 0);
+}
+
+// Returns the bytes on the busiest host's link for each byte that is averaged.
+absl::optional<double> HostFactor(LinkPattern links, const Hosts& hosts) {
+  switch (links) {
+    case LinkPattern::kCoordinator:
+      return std::min(hosts.per_host, hosts.world_size);
+    case LinkPattern::kTree:
+      return TreeEdges(hosts);
+    case LinkPattern::kRing:
+      return RingFactor(hosts);
+    case LinkPattern::kPairs:
+      return PairsFactor(hosts);
+    case LinkPattern::kNone:
+      return 0;
+    case LinkPattern::kWorkers:
+      break;
+  }
+  if (hosts.per_host > 1 && hosts.count() > 1) return absl::nullopt;
+  return PairsFactor(hosts);
 }
 
 }  // namespace
 
-LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes) {
-  switch (TraitsOfBackend(backend).links) {
-    case LinkPattern::kCoordinator:
-      return {bytes, world_size * bytes};
-    case LinkPattern::kTree:
-      return {TreeChildren(world_size) * bytes, 0};
-    case LinkPattern::kNone:
-      return {0, 0};
-    case LinkPattern::kWorkers:
-      break;
-  }
-  return {RingFactor(world_size) * bytes, 0};
+LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes, int per_host) {
+  const LinkPattern links = TraitsOfBackend(backend).links;
+  LinkLoad load;
+  load.worker_bytes = *HostFactor(links, {world_size, 1}) * bytes;
+  if (links == LinkPattern::kCoordinator) load.coordinator_bytes = world_size * bytes;
+  load.host_bytes = HostFactor(links, {world_size, per_host});
+  if (load.host_bytes.has_value()) *load.host_bytes *= bytes;
+  return load;
 }
 
-LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes) {
-  if (TraitsOfBackend(backend).links != LinkPattern::kWorkers) {
-    return LoadOfAverage(backend, world_size, bytes);
-  }
-  return {world_size > 1 ? bytes : 0, 0};
+LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes, int per_host) {
+  const LinkPattern links = TraitsOfBackend(backend).links;
+  if (!LoadsWorkersAlike(links)) return LoadOfAverage(backend, world_size, bytes, per_host);
+  const Hosts hosts{world_size, per_host};
+  LinkLoad load;
+  load.worker_bytes = world_size > 1 ? bytes : 0;
+  const int receivers = links == LinkPattern::kRing ? 1 : per_host;
+  load.host_bytes = hosts.count() > 1 ? receivers * bytes : 0;
+  if (!HostFactor(links, hosts).has_value()) load.host_bytes = absl::nullopt;
+  return load;
 }
 
 double LeastSeconds(const LinkLoad& load, double link_gbit) {
   const double payload_per_second = link_gbit * 1e9 / 8 * kPayloadShare;
-  return std::max(load.worker_bytes, load.coordinator_bytes) / payload_per_second;
+  return std::max(*load.host_bytes, load.coordinator_bytes) / payload_per_second;
 }
 
 double BusBandwidth(double algorithm_bandwidth, int world_size) {
-  return RingFactor(world_size) * algorithm_bandwidth;
+  return 2.0 * (world_size - 1) / world_size * algorithm_bandwidth;
 }
 
 double WireBytes(absl::string_view wire) { return wire == "fp32" ? 4 : 2; }

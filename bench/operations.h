@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/wire/layout.h"
 
 namespace gradwire {
@@ -44,29 +45,34 @@ uint64_t SizeFor(const Operation& operation, uint64_t bytes, int world_size);
 // The load of one exchange on the links, in bytes of payload for each direction: each host sends as
 // many bytes as it receives.
 struct LinkLoad {
-  double worker_bytes = 0;       // on each worker's link, or the busiest one's
-  double coordinator_bytes = 0;  // on the coordinator's; 0 if it moves no gradients
+  double worker_bytes = 0;       // that each worker sends, or the busiest one
+  double coordinator_bytes = 0;  // on the coordinator's link; 0 if it moves no gradients
+  // On each host's link, or the busiest one's. Nullopt: it depends on the ways of a library.
+  absl::optional<double> host_bytes = worker_bytes;
 };
 
-// Averaging `bytes` over `world_size` ranks.
+// Averaging `bytes` over `world_size` ranks, with `per_host` consecutive ones on each host, and
+// fewer on the last if they do not divide.
 //   coordinator   each worker sends its gradient and receives the mean: S on a worker's link,
 //                 W x S on the coordinator's
 //   tree          rank 0 exchanges S with each of its ceil(log2 W) children
-//   others        2(W-1)/W x S on each worker's link: the lower bound of an all-reduce between
+//   others        2(W-1)/W x S for each worker: the lower bound of an all-reduce between
 //                 the ranks themselves (Patarasuk and Yuan 2009, theorem 1); ring and direct
 //                 exchange both reach it
-LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes);
+// On several hosts, with m ranks on the one with the fewest: the ring sends (2W-1-m)/W x S from a
+// host; with direct exchange each rank sends 2/W x S for each rank of another host.
+LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes, int per_host = 1);
 
-// Copying rank 0's `bytes` to all ranks: every other rank receives them once; the coordinator sends
-// them to each of the W workers.
-LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes);
+// Copying rank 0's `bytes` to all ranks: every other rank receives them once, and on a ring every
+// other host; the coordinator sends them to each of the W workers.
+LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes, int per_host = 1);
 
 // The share of an Ethernet link that is TCP payload: 1448 of the 1514 bytes of a full frame, at an
 // MTU of 1500 and with TCP timestamps.
 inline constexpr double kPayloadShare = 1448.0 / 1514.0;
 
-// The minimum time in which the busiest link carries its load. Links are full duplex; `link_gbit`
-// is in Gbit/s, headers included.
+// The minimum time in which the busiest link carries its load, whose `host_bytes` must be known.
+// Links are full duplex; `link_gbit` is in Gbit/s, headers included.
 double LeastSeconds(const LinkLoad& load, double link_gbit);
 
 // The busbw of nccl-tests for a given algbw: 2(W-1)/W x algbw. It shows the speed of the links for

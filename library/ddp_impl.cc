@@ -32,18 +32,24 @@ DistributedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       member_(run->member()),
       options_(options),
       name_(options.name.empty() ? run->NextModelName() : options.name),
-      buffers_(module_->buffers()) {
+      buffers_(module_->buffers()),
+      step_(run->member().view().first_step) {
   for (const auto& item : module_->named_parameters()) names_.push_back(item.key());
   if (absl::Status status = Attach(); !status.ok()) run_->Check(member_.Fail(status));
   Arm();
 }
 
 DistributedDataParallel::Impl::~Impl() {
+  if (next_.has_value()) {
+    run_->SetKeepLast(nullptr).IgnoreError();
+    member_.Forget();
+  }
   reducer_->Abandon(absl::CancelledError("the model was detached in the middle of a step"));
 }
 
 absl::Status DistributedDataParallel::Impl::Attach() {
   if (absl::Status state = member_.state(); !state.ok()) return state;
+  if (absl::Status added = run_->AddModel(); !added.ok()) return added;
   const std::vector<torch::Tensor> parameters = module_->parameters();
   ReducerOptions options;
   options.bucket_cap_bytes = options_.bucket_cap_mb * (1 << 20);
@@ -77,10 +83,13 @@ absl::Status DistributedDataParallel::Impl::Connect() {
   const std::vector<Rank> ranks = {member_.rank()};
   if (!compression.has_factors()) {
     const auto layout = member_.Declare(name_, tensors, reducer_->BucketSpecs());
-    if (layout.ok()) reducer_->Attach(&member_.exchange(), *layout, ranks);
-    return layout.status();
+    if (!layout.ok()) return layout.status();
+    layout_ = *layout;
+    reducer_->Attach(&member_.exchange(), layout_, ranks);
+    return absl::OkStatus();
   }
-  auto low_rank = ConnectLowRank(&member_.member(), name_, tensors, *reducer_, compression, ranks);
+  auto low_rank =
+      ConnectLowRank(&member_.member(), name_, tensors, *reducer_, compression, member_.view());
   if (!low_rank.ok()) return member_.Fail(low_rank.status());
   low_rank_ = *std::move(low_rank);
   reducer_->Attach(low_rank_.get(), LayoutId(0), ranks);
@@ -118,7 +127,9 @@ void DistributedDataParallel::Impl::Arm() {
 
 void DistributedDataParallel::Impl::OnBegin() {
   begin_ = SteadyNow();
-  if (absl::Status state = member_.state(); !state.ok()) Fail(state);
+  absl::Status state = member_.state();
+  if (state.ok()) state = CheckResumed();
+  if (!state.ok()) Fail(state);
   active_.clear();
   if (joining_) AskWhoIsActive(true);
   if (joining_ && join_options_.throw_on_early_termination) {

@@ -18,6 +18,7 @@
 #include "common/telemetry/figure_series.h"
 #include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
+#include "library/program_state.h"
 #include "worker/backends/low_rank_exchange.h"
 #include "worker/ddp/reducer.h"
 
@@ -41,8 +42,16 @@ class DistributedDataParallel::Impl {
   void BeginNoSync();
   void EndNoSync();
   void Join(const std::function<void()>& loop, const JoinOptions& options);
+  void Attach(torch::optim::Optimizer* optimizer);
+  void Attach(const std::string& name, StateHooks hooks);
+  int64_t Resume();
+  void EndStep();
+  // Before the group closes: the state after the last step is kept, too.
+  absl::Status KeepLast();
   void SetLoss(double loss, int64_t samples);
-  int64_t steps() const { return static_cast<int64_t>(step_.value()); }
+  int64_t steps() const {
+    return static_cast<int64_t>(step_.value() - member_.view().first_step.value());
+  }
   const std::shared_ptr<torch::nn::Module>& module() const { return module_; }
 
  private:
@@ -75,6 +84,11 @@ class DistributedDataParallel::Impl {
   void Shadow(const Active& active);
   void ThrowIfEarly(const Active& active);
   void Report();
+  // For attach: the program has computed nothing.
+  void CheckNotBegun(const char* call) const;
+  ProgramState& state();
+  absl::Status CheckResumed() const;
+  void TellOfCommit();
   // Ends the run with `status` (not OK), and throws the error to report.
   [[noreturn]] void Fail(const absl::Status& status);
   absl::Status WithName(const absl::Status& status) const;
@@ -87,12 +101,15 @@ class DistributedDataParallel::Impl {
   const std::string name_;
   std::vector<std::string> names_;  // of parameters
   std::vector<torch::Tensor> buffers_;
+  LayoutId layout_;                            // unless low_rank_
   std::unique_ptr<LowRankExchange> low_rank_;  // null unless powersgd
   CompressionMeter compression_;               // for low_rank_
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::vector<BucketParameter>> slots_;  // by gradient bucket
   Step step_;
-  int no_sync_ = 0;  // number of guards
+  int no_sync_ = 0;                      // number of guards
+  std::unique_ptr<ProgramState> state_;  // of Attach; null: none is kept
+  absl::optional<Step> next_;            // of EndStep; set by Resume
 
   bool joining_ = false;
   JoinOptions join_options_;

@@ -31,6 +31,17 @@ void DistributedDataParallel::report_loss(double loss, int64_t samples) {
   impl_->SetLoss(loss, samples);
 }
 
+void DistributedDataParallel::attach(torch::optim::Optimizer& optimizer) {
+  impl_->Attach(&optimizer);
+}
+
+void DistributedDataParallel::attach(const std::string& name, StateHooks hooks) {
+  impl_->Attach(name, std::move(hooks));
+}
+
+int64_t DistributedDataParallel::resume() { return impl_->Resume(); }
+void DistributedDataParallel::end_step() { impl_->EndStep(); }
+
 int64_t DistributedDataParallel::steps() const { return impl_->steps(); }
 
 const std::shared_ptr<torch::nn::Module>& DistributedDataParallel::module() const {

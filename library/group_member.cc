@@ -11,6 +11,7 @@
 #include "common/base/host.h"
 #include "common/base/output_file.h"
 #include "worker/options/choices.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 namespace {
@@ -27,9 +28,18 @@ absl::StatusOr<std::unique_ptr<GroupMember>> GroupMember::Join(const GroupSettin
 }
 
 GroupMember::GroupMember(const GroupSettings& settings, const Environment& environment)
-    : settings_(settings), environment_(environment), metrics_(kSync, settings.backend) {}
+    : settings_(settings),
+      environment_(environment),
+      metrics_(kSync, settings.backend),
+      held_state_([this](const v1::Holds& holds) { member_->ReportHolds(holds); }),
+      state_service_([this](const RunId& run_id, Step step, Generation generation) {
+        return held_state_.Find(run_id, step, generation);
+      }) {}
 
+// The report of a copy goes through the member.
 GroupMember::~GroupMember() {
+  Forget();
+  held_state_.Finish();
   if (member_ != nullptr)
     member_->Stop(absl::CancelledError("the process left before the end of the run"));
 }
@@ -104,24 +114,33 @@ v1::Hello GroupMember::MakeHello() const {
   }
   auto& words = *hello.mutable_settings();
   hello.set_cannot_recover("programs on libgradwire end together");
+  hello.set_cannot_checkpoint(WhyNotKept(settings_.compression, settings_.backend));
   words["sync"] = kSync;
   words["backend"] = settings_.backend;
   words["wire"] = settings_.wire;
   words["compress"] = settings_.compress;
   words["compress-warmup"] = absl::StrCat(settings_.compression.warmup_steps);
   words["model"] = settings_.name;
+  words["optimizer"] = "of the program";
   return hello;
 }
 
 absl::Status GroupMember::Join() {
   MemberHooks hooks;
   hooks.status = [this] { return GetStatus(); };
+  hooks.on_save = [this](Step step) {
+    MutexLock lock(&mutex_);
+    if (shown_keeper_ != nullptr) shown_keeper_->Ask(step);
+  };
+  hooks.on_saved = [this](Step step, bool written) { OnSaved(step, written); };
+  hooks.services = {&state_service_};
   auto member = RunMember::Create(OptionsOfMember(), std::move(hooks));
   if (!member.ok()) return member.status();
   member_ = *std::move(member);
   absl::StatusOr<View> view = member_->Join(MakeHello());
   if (!view.ok()) return view.status();
   rank_ = view->OwnRanks().front();
+  step_ = view->first_step;
   spdlog::info("rank {} of {}, run {}", rank_.value(), view->world_size, ToHex(view->run_id));
   metrics_.SetView(static_cast<int>(view->members.size()), view->generation);
   MutexLock lock(&mutex_);
@@ -181,7 +200,7 @@ void GroupMember::Report(StepRecord record) {
   metrics_.Observe(record);
   v1::StepDone done = ToStepDone(record);
   member_->ReportStep(done);
-  if (step_ == Step(0) && trace_log_ != nullptr) {
+  if (step_ == view_.first_step && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(member_->clock_offset());
   }
   ++step_;
@@ -193,6 +212,45 @@ void GroupMember::Report(StepRecord record) {
 absl::Status GroupMember::CloseTrace() {
   if (trace_log_ == nullptr) return absl::OkStatus();
   return trace_log_->Close(member_->clock_offset());
+}
+
+absl::StatusOr<Step> GroupMember::Keep(StateOwner* owner, LearningRate learning_rate) {
+  const std::string backend = ChosenBackend(settings_.backend, view_, OptionsOfMember().transport);
+  absl::Status kept = CheckKept(settings_.compression, backend, view_);
+  if (!kept.ok()) return kept;
+  StateKeeper::Run run;
+  run.checkpoint_every = view_.checkpoint_every;
+  run.learning_rate = std::move(learning_rate);
+  keeper_ = std::make_unique<StateKeeper>(owner, std::move(run), member_.get(), &held_state_);
+  {
+    MutexLock lock(&mutex_);
+    shown_keeper_ = keeper_.get();
+  }
+  absl::Status resumed = keeper_->Resume(view_);
+  if (resumed.ok()) resumed = keeper_->ResumeRanks(view_);
+  if (!resumed.ok()) return resumed;
+  return view_.first_step;
+}
+
+void GroupMember::Forget() {
+  {
+    MutexLock lock(&mutex_);
+    shown_keeper_ = nullptr;
+  }
+  keeper_.reset();
+}
+
+void GroupMember::OnSaved(Step step, bool written) {
+  if (written) {
+    MutexLock lock(&mutex_);
+    written_ = step;
+  }
+  held_state_.Release(step, written);
+}
+
+absl::optional<Step> GroupMember::TakeWritten() {
+  MutexLock lock(&mutex_);
+  return std::exchange(written_, absl::nullopt);
 }
 
 absl::Status GroupMember::Leave() {

@@ -7,9 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "common/base/clock.h"
 #include "common/base/environment.h"
 #include "common/base/mutex.h"
+#include "common/state_transfer/state_service.h"
 #include "common/telemetry/figure_series.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
@@ -19,7 +21,11 @@
 #include "common/wire/view.h"
 #include "coordinator/run/hosted_coordinator.h"
 #include "library/group_settings.h"
+#include "worker/learning/learning_rate.h"
 #include "worker/member/member.h"
+#include "worker/run/state_keeper.h"
+#include "worker/state/held_state.h"
+#include "worker/state/state_owner.h"
 
 namespace gradwire {
 
@@ -28,6 +34,7 @@ namespace gradwire {
 //   HostedCoordinator (at rank 0, if no other program serves)
 //   RunMember ──► Exchange ◄── collectives, reducers
 //   MetricsServer ◄── WorkerMetrics ◄── Report of each step ──► coordinator, trace
+//   StateOwner ──► StateKeeper ──► HeldState ◄── the coordinator, which keeps checkpoints
 //
 // One thread calls. All calls after the first failure return it.
 class GroupMember {
@@ -43,6 +50,7 @@ class GroupMember {
   const GroupSettings& settings() const { return settings_; }
   Rank rank() const { return rank_; }
   int world_size() const { return view_.world_size; }
+  const View& view() const { return view_; }
   // Returns the hosted coordinator's page; empty if there is none.
   std::string page() const;
 
@@ -69,6 +77,22 @@ class GroupMember {
   // Returns the listener of the steps' phases; empty without a trace.
   OnSpan span_listener();
 
+  // Keeps the state of `owner`, which must outlive this object or the call of Forget, and restores
+  // that of the checkpoint from which the run continues. Returns the first step. `learning_rate`:
+  // for exports. Errors: those of StateKeeper::Resume.
+  absl::StatusOr<Step> Keep(StateOwner* owner, LearningRate learning_rate);
+  void Forget();
+  bool keeps_state() const { return keeper_ != nullptr; }
+  // Between two steps of the owner, before `next`: copies its state if that is due.
+  void BeforeStep(Step next) { keeper_->BeforeStep(next, view_); }
+  // The owner has no step after the one before `last`: copies its state, and waits until it is
+  // written. Returns how the run failed, if it did.
+  absl::Status KeepLast(Step last) {
+    return keeper_->AwaitLast(last, view_, settings_.step_timeout);
+  }
+  // Returns the step of the last checkpoint that was written since the last call, if one was.
+  absl::optional<Step> TakeWritten();
+
   // Leaves the run; waits until the other ranks are done. Returns how the run failed, if it did, or
   // that the trace cannot be written. Call it once.
   absl::Status Leave();
@@ -85,6 +109,7 @@ class GroupMember {
   // Sets the bytes sent and received since the last step, and their compression.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
+  void OnSaved(Step step, bool written);
   v1::StatusReply GetStatus();
 
   GroupSettings settings_;
@@ -102,10 +127,17 @@ class GroupMember {
   const RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set once it has joined
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
+  StateKeeper* shown_keeper_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::optional<Step> written_ ABSL_GUARDED_BY(mutex_);
+
+  // The copy of the state that the coordinator fetches, and the service for it.
+  HeldState held_state_;
+  StateService state_service_;
 
   // The members below have threads that use the members above.
   std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<RunMember> member_;
+  std::unique_ptr<StateKeeper> keeper_;  // null: no state is kept
 };
 
 }  // namespace gradwire

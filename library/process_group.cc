@@ -26,10 +26,32 @@ void ProcessGroup::Impl::Check(const absl::Status& status, int64_t step) const {
   if (!status.ok()) throw ToError(status, member_->rank().value(), step);
 }
 
+namespace {
+
+absl::Status SeveralModels() {
+  return absl::FailedPreconditionError(
+      "resume: got several models in the group, expected one, because a checkpoint has one");
+}
+
+}  // namespace
+
+absl::Status ProcessGroup::Impl::AddModel() {
+  ++made_models_;
+  return keep_last_ ? SeveralModels() : absl::OkStatus();
+}
+
+absl::Status ProcessGroup::Impl::SetKeepLast(std::function<absl::Status()> keep_last) {
+  if (keep_last && made_models_ > 1) return SeveralModels();
+  keep_last_ = std::move(keep_last);
+  return absl::OkStatus();
+}
+
 void ProcessGroup::Impl::Close() {
   if (closed_) return;
   closed_ = true;
-  Check(member_->Leave());
+  absl::Status status = keep_last_ && member_->state().ok() ? keep_last_() : absl::OkStatus();
+  status.Update(member_->Leave());
+  Check(status);
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -52,6 +74,18 @@ int ProcessGroup::rank() const { return impl_->member().rank().value(); }
 int ProcessGroup::world_size() const { return impl_->member().world_size(); }
 int ProcessGroup::local_rank() const { return impl_->member().settings().local_rank; }
 std::string ProcessGroup::page() const { return impl_->member().page(); }
+
+torch::Tensor ProcessGroup::allocate(torch::IntArrayRef sizes) {
+  absl::StatusOr<torch::Tensor> tensor = impl_->collectives().Allocate(sizes);
+  impl_->Check(tensor.status());
+  return *std::move(tensor);
+}
+
+torch::Tensor ProcessGroup::mean(const torch::Tensor& tensor) {
+  absl::StatusOr<torch::Tensor> mean = impl_->collectives().Mean(tensor);
+  impl_->Check(mean.status());
+  return *std::move(mean);
+}
 
 void ProcessGroup::all_reduce(torch::Tensor tensor, ReduceOp op) {
   impl_->Check(impl_->collectives().AllReduce(std::move(tensor), op));

@@ -4,6 +4,7 @@
 #include <gradwire/process_group.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,11 @@ class ProcessGroup::Impl {
       : member_(std::move(member)), collectives_(member_.get()) {}
 
   GroupMember& member() { return *member_; }
+  // A model of the group was made. FailedPrecondition if another one keeps its state.
+  absl::Status AddModel();
+  // The group's model keeps its state in checkpoints: Close calls `keep_last`, unless the model
+  // ends first and sets null. FailedPrecondition if the group has several models.
+  absl::Status SetKeepLast(std::function<absl::Status()> keep_last);
   // For a collective: throws if the run has failed or the group is closed.
   TensorCollectives& collectives();
 
@@ -40,7 +46,9 @@ class ProcessGroup::Impl {
   TensorCollectives collectives_;
   const int exceptions_ = std::uncaught_exceptions();
   bool closed_ = false;
-  int models_ = 0;
+  int models_ = 0;       // named by NextModelName
+  int made_models_ = 0;  // all
+  std::function<absl::Status()> keep_last_;
 };
 
 }  // namespace gradwire

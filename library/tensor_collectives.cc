@@ -72,7 +72,7 @@ absl::StatusOr<ByteCollectives::Channel> ByteCollectives::Open(Kind kind, Rank r
   const Layout tensors = {{name, {static_cast<int64_t>(piece)}, "bytes", true}};
   const absl::StatusOr<LayoutId> id = member_->Declare(name, tensors, buckets);
   if (!id.ok()) return id.status();
-  return Channel{*id, Step(0), piece, std::vector<uint8_t>(bytes), gated};
+  return Channel{*id, member_->view().first_step, piece, std::vector<uint8_t>(bytes), gated};
 }
 
 absl::StatusOr<ByteCollectives::Channel*> ByteCollectives::ChannelFor(Kind kind, Rank root,
@@ -276,15 +276,40 @@ absl::Status TensorCollectives::FoldSlice(uint64_t signature, torch::Tensor slic
   return absl::OkStatus();
 }
 
+// All ranks must average the same tensor; its layout alone would leave them waiting for each other.
+absl::Status TensorCollectives::Average(AllocatedTensors::Entry* entry) {
+  const uint64_t signature =
+      SignatureOf(absl::StrCat("mean of layout ", entry->layout.value()), entry->tensor);
+  if (absl::Status same = collectives_.Gather(signature, {}, {}); !same.ok()) return same;
+  return allocated_.Average(entry);
+}
+
+absl::StatusOr<torch::Tensor> TensorCollectives::Mean(const torch::Tensor& tensor) {
+  AllocatedTensors::Entry* const entry = allocated_.Find(tensor);
+  if (entry == nullptr) {
+    return absl::InvalidArgumentError("got another tensor, expected one that allocate() returned");
+  }
+  const torch::NoGradGuard values_only;
+  if (!CanFold()) entry->mean.copy_(entry->tensor);
+  const absl::Status status = CanFold() ? Average(entry) : AllReduce(entry->mean, ReduceOp::kMean);
+  if (!status.ok()) return status;
+  return entry->mean.view(tensor.sizes());
+}
+
 absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
   if (absl::Status status = CheckNumbers(tensor); !status.ok()) return status;
   const torch::NoGradGuard values_only;
+  AllocatedTensors::Entry* const entry = allocated_.Find(tensor);
+  if (entry != nullptr && op == ReduceOp::kMean && CanFold()) {
+    const absl::Status status = Average(entry);
+    if (status.ok()) tensor.detach().copy_(entry->mean.view(tensor.sizes()));
+    return status;
+  }
   const torch::Tensor flat = tensor.detach().contiguous().view({-1});
   const bool mean = op == ReduceOp::kMean;
   const uint64_t signature = SignatureOf(mean ? "mean" : "sum", tensor);
   absl::Status status;
-  if (mean && flat.scalar_type() == torch::kFloat && flat.nbytes() >= kFoldedBytes &&
-      member_->settings().wire_dtype == v1::DTYPE_FLOAT32) {
+  if (mean && flat.scalar_type() == torch::kFloat && flat.nbytes() >= kFoldedBytes && CanFold()) {
     status =
         collectives_.Mean(signature, {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())});
   } else {

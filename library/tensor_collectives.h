@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/wire/layout.h"
+#include "library/allocated_tensors.h"
 #include "library/group_member.h"
 #include "worker/backends/exchange.h"
 
@@ -100,8 +101,14 @@ class ByteCollectives {
 class TensorCollectives {
  public:
   // `member` must outlive this object.
-  explicit TensorCollectives(GroupMember* member) : member_(member), collectives_(member) {}
+  explicit TensorCollectives(GroupMember* member)
+      : member_(member), collectives_(member), allocated_(member) {}
 
+  absl::StatusOr<torch::Tensor> Allocate(torch::IntArrayRef sizes) {
+    return allocated_.Allocate(sizes);
+  }
+  // Returns where the mean of a tensor of Allocate is, until the next call for that tensor.
+  absl::StatusOr<torch::Tensor> Mean(const torch::Tensor& tensor);
   absl::Status AllReduce(torch::Tensor tensor, ReduceOp op);
   absl::Status Broadcast(torch::Tensor tensor, Rank root);
   absl::StatusOr<std::vector<torch::Tensor>> AllGather(const torch::Tensor& tensor);
@@ -114,9 +121,13 @@ class TensorCollectives {
 
  private:
   absl::Status FoldSlice(uint64_t signature, torch::Tensor slice, ReduceOp op);
+  // Whether means of float32 tensors are folded as gradients are, because that rounds nothing.
+  bool CanFold() const { return member_->settings().wire_dtype == v1::DTYPE_FLOAT32; }
+  absl::Status Average(AllocatedTensors::Entry* entry);
 
   GroupMember* const member_;
   ByteCollectives collectives_;
+  AllocatedTensors allocated_;
 };
 
 }  // namespace gradwire

@@ -28,8 +28,12 @@ double CpuSeconds() {
   return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
 }
 
-absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
-  return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
+absl::Span<uint8_t> BytesOf(absl::Span<float> values) {
+  return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+absl::Span<float> FloatsOf(absl::Span<uint8_t> bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 absl::Span<uint8_t> BytesOf(float* value) {
@@ -52,16 +56,35 @@ CollectiveLoop::CollectiveLoop(Exchange* exchange, Rank rank, int world_size,
       pattern_(*pattern),
       options_(options),
       buckets_(LoopBuckets(options)),
-      expected_(ExpectedOf(options.operation, rank, world_size, options.bytes / sizeof(float))),
-      terms_(options.bytes / sizeof(float)),
-      mean_(options.bytes / sizeof(float)) {}
+      expected_(ExpectedOf(options.operation, rank, world_size, options.bytes / sizeof(float))) {}
 
 CollectiveLoop::~CollectiveLoop() {
   if (gate_ended_.valid()) gate_ended_.wait();
 }
 
+absl::Status CollectiveLoop::MakeTensors() {
+  const size_t count = options_.bytes / sizeof(float);
+  if (!options_.shared_tensors) {
+    own_.resize(2 * count);
+    terms_ = absl::MakeSpan(own_).first(count);
+    mean_ = absl::MakeSpan(own_).last(count);
+    return absl::OkStatus();
+  }
+  shared_terms_ = exchange_->TermsMemory(LayoutId(0), Bucket(0), rank_);
+  shared_mean_ = exchange_->ResultMemory(LayoutId(0), Bucket(0));
+  if (shared_terms_.bytes.empty() || shared_mean_.bytes.empty()) {
+    return absl::FailedPreconditionError(
+        "the back end has no memory for the tensors of this operation and wire type, expected back "
+        "end memory, an all-reduce and fp32");
+  }
+  terms_ = FloatsOf(shared_terms_.bytes);
+  mean_ = FloatsOf(shared_mean_.bytes);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LoopResult> CollectiveLoop::Run() {
-  absl::Status status = CheckedIterations(2);
+  absl::Status status = MakeTensors();
+  if (status.ok()) status = CheckedIterations(2);
   if (!status.ok()) return status;
   const auto warmup = Agree(options_.warmup, last_seconds_, options_.limit / 4);
   if (!warmup.ok()) return warmup.status();
@@ -77,10 +100,12 @@ absl::StatusOr<LoopResult> CollectiveLoop::Run() {
 }
 
 absl::StatusOr<Shown> CollectiveLoop::Show() {
-  for (size_t i = 0; i < terms_.size(); ++i) terms_[i] = static_cast<float>(10 * rank_.value() + i);
-  absl::Status status = Operate();
+  absl::Status status = MakeTensors();
   if (!status.ok()) return status;
-  Shown shown = {terms_, {}, exchange_->totals()};
+  for (size_t i = 0; i < terms_.size(); ++i) terms_[i] = static_cast<float>(10 * rank_.value() + i);
+  status = Operate();
+  if (!status.ok()) return status;
+  Shown shown = {{terms_.begin(), terms_.end()}, {}, exchange_->totals()};
   status = PassGate(0);
   if (!status.ok()) return status;
   shown.output.resize(mean_.size());
@@ -101,9 +126,9 @@ absl::Status CollectiveLoop::Operate() {
                       [ended](absl::Status status) { ended->set_value(std::move(status)); });
     return ended->get_future();
   };
-  std::future<absl::Status> ended = expect(0, BytesOf(&mean_));
+  std::future<absl::Status> ended = expect(0, BytesOf(mean_));
   if (buckets_.size() > 1) gate_ended_ = expect(1, BytesOf(&gate_));
-  if (Contributes(buckets_[0], rank_)) exchange_->Contribute(KeyOf(0), rank_, BytesOf(&terms_));
+  if (Contributes(buckets_[0], rank_)) exchange_->Contribute(KeyOf(0), rank_, BytesOf(terms_));
   return Wait(std::move(ended));
 }
 
@@ -130,8 +155,8 @@ absl::StatusOr<double> CollectiveLoop::TimedIteration(float proposal) {
 absl::Status CollectiveLoop::CheckedIterations(int count) {
   for (int i = 0; i < count; ++i) {
     const Step step = step_;
-    pattern_.Fill(step, absl::MakeSpan(terms_));
-    std::fill(mean_.begin(), mean_.end(), std::numeric_limits<float>::quiet_NaN());
+    pattern_.Fill(step, terms_);
+    for (float& value : Erasable()) value = std::numeric_limits<float>::quiet_NaN();
     const absl::StatusOr<double> seconds = TimedIteration();
     if (!seconds.ok()) return seconds.status();
     last_seconds_ = *seconds;
@@ -146,7 +171,7 @@ absl::Status CollectiveLoop::Measure(int count) {
   const double cpu_before = CpuSeconds();
   for (int i = 0; i < count; ++i) {
     const Step step = step_;
-    pattern_.FillSamples(step, absl::MakeSpan(terms_), absl::MakeSpan(mean_));
+    pattern_.FillSamples(step, terms_, Erasable());
     const absl::StatusOr<double> seconds = TimedIteration();
     if (!seconds.ok()) return seconds.status();
     result_.seconds.push_back(*seconds);

@@ -17,6 +17,9 @@ namespace gradwire {
 // The task of each rank; equal on all ranks.
 struct LoopOptions {
   Operation operation = OperationCalled("all-reduce");
+  // Whether input and output lie in memory of the exchange, which then copies neither. Else they
+  // are this process's own.
+  bool shared_tensors = false;
   uint64_t bytes = 4;   // size of the bucket, a positive multiple of 4; see SizeFor
   int warmup = 20;      // iterations before the measured ones
   int iterations = 50;  // measured iterations
@@ -68,13 +71,20 @@ class CollectiveLoop {
   CollectiveLoop(const CollectiveLoop&) = delete;
   CollectiveLoop& operator=(const CollectiveLoop&) = delete;
 
-  // Call either Run or Show, once. Errors of Exchange::Done, with the iteration.
+  // Call either Run or Show, once. Errors of Exchange::Done, with the iteration; FailedPrecondition
+  // if the tensors are to be shared and the exchange has no memory for them.
   absl::StatusOr<LoopResult> Run();
   // Runs one iteration; element i of rank r is 10r + i.
   absl::StatusOr<Shown> Show();
 
  private:
   BucketKey KeyOf(int bucket) const { return {LayoutId(0), step_, Bucket(bucket)}; }
+  // Finds memory for the tensors.
+  absl::Status MakeTensors();
+  // Returns the output if it can be filled with NaN before an iteration; else empty.
+  absl::Span<float> Erasable() const {
+    return options_.shared_tensors ? absl::Span<float>() : mean_;
+  }
   // Runs the operation only; does not end the step.
   absl::Status Operate();
   // Ends the iteration: averages `proposal` of all ranks into gate_.
@@ -98,8 +108,11 @@ class CollectiveLoop {
   float proposal_ = 0;       // this rank's value in the gate
   float gate_ = 0;           // mean of all proposals
   double last_seconds_ = 0;  // of the last checked iteration
-  std::vector<float> terms_;
-  std::vector<float> mean_;
+  std::vector<float> own_;   // both tensors, unless they are shared
+  Exchange::Memory shared_terms_;
+  Exchange::Memory shared_mean_;
+  absl::Span<float> terms_;
+  absl::Span<float> mean_;
   LoopResult result_;
 };
 

@@ -14,6 +14,7 @@ namespace {
 LoopOptions LoopOptionsOf(const RankOptions& options) {
   LoopOptions loop;
   loop.operation = OperationCalled(options.op);
+  loop.shared_tensors = options.tensors == kSharedTensors;
   loop.bytes = options.bytes;
   loop.warmup = options.warmup;
   loop.iterations = options.iterations;

@@ -135,7 +135,7 @@ void Pattern::FillSamples(Step step, absl::Span<float> terms, absl::Span<float> 
   for (size_t i = 0; i < SampleCount(terms.size()); ++i) {
     const size_t at = SampleAt(i, terms.size());
     terms[at] = mine[(Offset(step) + at) % kPeriod];
-    mean[at] = std::numeric_limits<float>::quiet_NaN();
+    if (!mean.empty()) mean[at] = std::numeric_limits<float>::quiet_NaN();
   }
 }
 

@@ -51,7 +51,7 @@ class Pattern {
 
   // The same for samples: all elements of a small bucket, else kSamples evenly spaced ones, with
   // the first and the last. Cheap enough to run between measured iterations. FillSamples also sets
-  // these elements of `mean` to NaN.
+  // these elements of `mean` to NaN, unless it is empty.
   void FillSamples(Step step, absl::Span<float> terms, absl::Span<float> mean) const;
   // Adds to `checked` the number of samples that have an expected value.
   uint64_t CountWrongSamples(Step step, absl::Span<const float> got,

@@ -15,6 +15,9 @@ void AddAll(RankOptions* options, OptionParser* parser) {
   parser->Add("backend", "NAME", "back end", Text(&options->backend));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
   parser->Add("op", "NAME", "collective to run", Choice(&options->op, OperationNames()));
+  parser->Add("tensors", "own|shared",
+              "memory of the tensors; shared: nothing is copied (back end memory)",
+              Choice(&options->tensors, {kOwnTensors, kSharedTensors}));
   parser->Add("show", "true|false", "run once; print input, output and bytes sent",
               Switch(&options->show));
   parser->Add("bytes", "N", "size of the bucket as float32, a multiple of 4",

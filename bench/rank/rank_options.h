@@ -10,6 +10,11 @@
 
 namespace gradwire {
 
+// Values of --tensors: whose memory the tensors lie in, the process's own or the one that it
+// shares.
+inline constexpr char kOwnTensors[] = "own";
+inline constexpr char kSharedTensors[] = "shared";
+
 // The options that `gradwire bench collectives` gives to one rank.
 struct RankOptions {
   std::string coordinator = "127.0.0.1:29400";
@@ -18,7 +23,8 @@ struct RankOptions {
   std::string backend = "ring";
   std::string wire = "fp32";
   std::string op = "all-reduce";  // name of an Operation
-  bool show = false;              // one iteration; print input and output
+  std::string tensors = kOwnTensors;
+  bool show = false;  // one iteration; print input and output
   uint64_t bytes = 4;
   int warmup = 20;
   int iterations = 50;

@@ -33,6 +33,7 @@ class Case(NamedTuple):
     backend: dict
     wire: str
     tls: bool = False
+    shared: bool = False  # the tensors lie in shared memory
 
     def least_seconds(self):
         """Returns what the busiest link needs; None if its speed is not known."""
@@ -62,13 +63,21 @@ def unmeasured(request):
     return reasons
 
 
+def has_shared_tensors(request, op, backend, wire):
+    return (backend["name"] in request["one_host"] and op["name"] == "all-reduce" and
+            wire == "fp32")
+
+
 def cases_of(request):
     absent = unmeasured(request)
-    return [Case(size, op, backend, wire, tls) for op in request["ops"] for size in op["sizes"]
+    return [Case(size, op, backend, wire, tls, shared)
+            for op in request["ops"] for size in op["sizes"]
             for backend in request["backends"] if backend["name"] not in absent
             if op["name"] in backend["least_seconds_per_byte"]
             for wire in (backend["wires"] if op["sums"] else ["fp32"])
-            for tls in ([False, True] if backend["tls"] else [False])]
+            for tls in ([False, True] if backend["tls"] else [False])
+            for shared in ([False, True] if has_shared_tensors(request, op, backend, wire)
+                           else [False])]
 
 
 @contextlib.contextmanager
@@ -94,7 +103,8 @@ def run_of(request, case, tls=()):
             "--seconds", f"{request['seconds_per_size']:g}"]
     if case.backend["is_peer"]:
         return peers_of(request, PEER_SCRIPT, loop, request["workers"])
-    options = ["--backend", case.backend["name"], "--wire", case.wire, *tls, *loop]
+    tensors = ["--tensors", "shared"] if case.shared else []
+    options = ["--backend", case.backend["name"], "--wire", case.wire, *tensors, *tls, *loop]
     return collective_ranks(request, request["workers"], options, tls)
 
 
@@ -102,7 +112,8 @@ def say_row(row, asked):
     few = f"  ({row['iterations']} iterations only)" if row["iterations"] < asked else ""
     wrong = "  WRONG VALUES" if row["wrong"] else ""
     print(f"{row['op']:<14} {row['bytes']:12} B  {row['backend']:<14} {row['wire']}"
-          f"{'  TLS' if row['tls'] == 'yes' else ''}  p50 {row['p50_us']:.1f} us  "
+          f"{'  TLS' if row['tls'] == 'yes' else ''}"
+          f"{'  shared tensors' if row['tensors'] == 'shared' else ''}  p50 {row['p50_us']:.1f} us  "
           f"busbw {row['busbw_gb_per_s']:.4f} GB/s{few}{wrong}", file=sys.stderr, flush=True)
 
 
@@ -118,6 +129,9 @@ def notes_of(request):
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
     notes += [f"Back end {name} was not measured: {why}."
               for name, why in unmeasured(request).items()]
+    if any(case.shared for case in cases_of(request)):
+        notes.append("Tensors \"shared\" lie in memory that all ranks can read, so nothing is copied; "
+                     "the mean is read where it was folded. Others are the caller's own.")
     if request["tls"]:
         notes.append("Rows with tls \"yes\" have encrypted connections between all processes.")
     if request["link_gbit"] is not None:
@@ -135,9 +149,11 @@ def measure(request, runner, report):
     report.title = f"Collectives, {request['workers']} ranks"
     report.notes = notes_of(request)
     rows = []
-    report.parts = [Part("rows", "", columns_of(request["tls"]), rows)]
+    cases = cases_of(request)
+    columns = columns_of(request["tls"], any(case.shared for case in cases))
+    report.parts = [Part("rows", "", columns, rows)]
     with certificates(request, runner) as tls:
-        for case in cases_of(request):
+        for case in cases:
             with within(f"{case.op['name']}, {case.bytes} bytes, {case.backend['name']}"):
                 outputs = runner.run(run_of(request, case, tls))
                 row = collective_row(case, [json_or_none(text) for text in outputs.ranks],

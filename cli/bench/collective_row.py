@@ -74,6 +74,7 @@ FIELDS = [
     ("backend", "backend", lambda one: one.case.backend["name"]),
     ("wire", "wire", lambda one: one.case.wire),
     ("tls", "tls", lambda one: "yes" if one.case.tls else "no"),
+    ("tensors", "tensors", lambda one: "shared" if one.case.shared else "own"),
     ("iterations", "iterations", lambda one: len(one.seconds)),
     ("min_us", "min (us)", lambda one: min(one.seconds) * 1e6, 1),
     ("p50_us", "p50 (us)", lambda one: one.p50 * 1e6, 1),
@@ -88,9 +89,10 @@ FIELDS = [
     ("wrong", "wrong", lambda one: int(total(one.ranks, "wrong")))]
 
 
-def columns_of(tls):
-    """`tls`: whether some rows have TLS."""
-    return [column for column in as_columns(FIELDS) if tls or column.field != "tls"]
+def columns_of(tls, shared):
+    """`tls`, `shared`: whether some rows have TLS, and tensors in shared memory."""
+    hidden = {field for field, shown in (("tls", tls), ("tensors", shared)) if not shown}
+    return [column for column in as_columns(FIELDS) if column.field not in hidden]
 
 
 def collective_row(case, ranks, coordinator_cpu_seconds):

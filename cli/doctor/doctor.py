@@ -70,6 +70,16 @@ def say_data(case):
     return f"{data['count']} files, {data['bytes']} bytes, checksum {data['sum'][:16]}"
 
 
+def say_sharing(case):
+    """Says for each kind of host how workers on one host exchange."""
+    hosts_with = {}
+    for host in case.hosts:
+        hosts_with.setdefault(host.facts["sharing"], []).append(host.name)
+    said = [(f"{', '.join(names)}: " if len(hosts_with) > 1 else "") + sharing
+            for sharing, names in hosts_with.items()]
+    return f"of memory, by the workers of one host: {'; '.join(said)}"
+
+
 # Each check: name, functions that return what was found and the problems, and whether it is about
 # several hosts.
 CHECKS = (
@@ -98,6 +108,7 @@ CHECKS = (
                                    "GiB free"),
      lambda case: more.memory(case.hosts, case.workers, case.request["memory_gib"] * more.GIB),
      False),
+    ("sharing", say_sharing, lambda case: (), False),
     ("disk", lambda case: of_all([host.facts["free"] / more.GIB for host in case.hosts],
                                  "GiB free for temporary files"),
      lambda case: checks.room_for_files(case.hosts), False),
@@ -141,7 +152,7 @@ def say_pairs(case):
 
 def questions_of(request, lines=(), addresses=()):
     names = [] if request["network"] else [line.network_name for line in lines]
-    return {"program": request["program"], "names": names, "holds": list(addresses),
+    return {"program": request["program"], "sharing": True, "names": names, "holds": list(addresses),
             "towards": list(addresses), "folder": request["data_dir"], "sums": True,
             **({"port": request["port"]} if lines else {})}
 

@@ -51,11 +51,11 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
 }
 
 EnvValue MemoryValue(const Parsed<WorkerOptions>& parsed,
-                     const absl::optional<MemoryLimits>& limits) {
+                     const absl::StatusOr<MemoryLimits>& limits) {
   const std::string& source = parsed.sources.at("shared-memory").name;
   if (!SharesMemory(parsed.options.shared_memory)) return {"shared-memory", "off", true, source};
-  if (!limits.has_value()) {
-    return {"shared-memory", "off: other processes cannot open this one's files", true, "/proc"};
+  if (!limits.ok()) {
+    return {"shared-memory", absl::StrCat("off: ", limits.status().message()), true, "this host"};
   }
   return {
       "shared-memory",
@@ -73,7 +73,7 @@ EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
 
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
-                                const absl::optional<MemoryLimits>& memory,
+                                const absl::StatusOr<MemoryLimits>& memory,
                                 const absl::StatusOr<Blas>& blas) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", !options.ranks.empty(), ToText(options.ranks),
@@ -125,8 +125,9 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   const absl::StatusOr<Blas> blas = FindBlas();
   if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
-  absl::optional<MemoryLimits> memory;
-  if (!MemoryId().empty()) memory = OwnMemoryLimits();
+  std::string why_not;
+  absl::StatusOr<MemoryLimits> memory = OwnMemoryLimits();
+  if (MemoryId(&why_not).empty()) memory = absl::FailedPreconditionError(why_not);
   const std::vector<EnvValue> values =
       EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;

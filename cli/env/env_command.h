@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/optional.h"
+#include "absl/status/statusor.h"
 #include "common/base/environment.h"
 #include "common/base/host.h"
 #include "common/base/memory_limits.h"
@@ -23,11 +23,11 @@ struct EnvValue {
 };
 
 // Rank, world size, local rank, local world size, coordinator, this host's address towards the
-// coordinator, what the process may get of shared memory (none: it cannot share any), and the
+// coordinator, what the process may get of shared memory (or why it cannot share any), and the
 // result of FindBlas.
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
-                                const absl::optional<MemoryLimits>& memory,
+                                const absl::StatusOr<MemoryLimits>& memory,
                                 const absl::StatusOr<Blas>& blas);
 
 // One line per value.

@@ -24,7 +24,7 @@ Json Backends() {
   Json backends = Json::object();
   for (const std::string& name : NamesOf(BackendChoices())) {
     const BackendTraits traits = TraitsOfBackend(name);
-    backends[name] = {{"loads_workers_alike", traits.links == LinkPattern::kWorkers},
+    backends[name] = {{"loads_workers_alike", LoadsWorkersAlike(traits.links)},
                       {"exact", traits.exact != Exact::kNever}};
   }
   return backends;

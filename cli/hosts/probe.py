@@ -2,6 +2,8 @@
 needs no Gradwire. Takes questions as JSON and prints the answers as JSON:
 
     program   path of gradwire                    version, version_problem
+    sharing   of memory, by program               sharing: what `gradwire env` says of it, or why it
+              (whether to ask)                             says nothing
     programs  paths of programs                   missing: those that cannot be run
     names     of hosts                            means: {name: [address]}
     holds     addresses that it should have       held: those that it has
@@ -85,6 +87,17 @@ def version_of(program):
     return (lines[0].strip() if lines else ""), ""
 
 
+def sharing_of(program):
+    """Returns what a worker may get of shared memory; "off: " and a reason if it can get none."""
+    try:
+        said = subprocess.run([program, "env", "--json"], stdin=subprocess.DEVNULL, check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=SECONDS_TO_SAY_VERSION)
+        return str(json.loads(said.stdout)["shared-memory"]["value"])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+        return "not known: gradwire env: %s" % error
+
+
 def sha256_of(path):
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -166,6 +179,8 @@ def answer(questions):
     answers = {"host": name, "own": addresses_of(name), "interfaces": interfaces(), **machine()}
     if "program" in questions:
         answers["version"], answers["version_problem"] = version_of(questions["program"])
+    if questions.get("sharing"):
+        answers["sharing"] = sharing_of(questions["program"])
     answers["missing"] = [path for path in questions.get("programs", ())
                           if not os.access(path, os.X_OK) or os.path.isdir(path)]
     answers["means"] = {name: addresses_of(name) for name in questions.get("names", ())}

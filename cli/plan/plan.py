@@ -4,7 +4,7 @@
     plan.py JSON    {"command", "files": as of cli/runs/report.py,
                      "layout_command": program and arguments, which print the layout as JSON:
                                        see bench/layout_main.cc,
-                     "model", "workers", "link_gbit", "wire", "batch_size",
+                     "model", "workers", "per_host", "link_gbit", "wire", "batch_size",
                      "seconds_per_byte": of a link, "element_bytes": on the wire,
                      "samples": of an epoch; null: the layout's, if it has them,
                      "compute_seconds": of an iteration, alone, or null,
@@ -14,8 +14,9 @@
                      "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
                                   "bytes_sent_per_step"} of a finished run, or null,
                      "backends": [{"name",
-                                   "average": {"worker", "coordinator"}: bytes on their links for
-                                              one byte of a bucket,
+                                   "average": {"worker", "host", "coordinator"}: for one byte of
+                                              a bucket, bytes that a worker sends, and bytes on the
+                                              link of a host, or null, and of the coordinator,
                                    "broadcast": the same}]}
 """
 import math
@@ -37,9 +38,9 @@ FLOAT_BYTES = 4
 SECONDS_TO_LAY_OUT = 120
 BUCKET_COLUMNS = [Column("bucket", "bucket"), Column("bytes", "bytes on the wire"),
                   Column("what", "what")]
-LINK_COLUMNS = [Column("backend", "backend"),
-                Column("worker_bytes", "worker, bytes/step"),
-                Column("coordinator_bytes", "coordinator, bytes/step"),
+WORKER_COLUMNS = [Column("backend", "backend"), Column("worker_bytes", "worker, bytes/step")]
+HOST_COLUMNS = [Column("host_bytes", "host, bytes/step")]
+LINK_COLUMNS = [Column("coordinator_bytes", "coordinator, bytes/step"),
                 Column("transfer_seconds", "transfer (s)", 3)]
 ITERATION_COLUMNS = [Column("barrier_seconds", "iteration, barrier (s)", 3),
                      Column("overlap_seconds", "iteration, overlap (s)", 3)]
@@ -52,6 +53,8 @@ NOTES = ["Bytes are payload, for each direction of a link. Transfer: the busiest
          "its speed, with headers at an MTU of 1500 (1448 of 1514 bytes are payload).",
          "With a barrier an iteration takes computation + transfer, with overlap at least the "
          "longer of the two."]
+HOST_NOTES = ["Workers on one host use its link together; they have consecutive ranks, and the coordinator is on "
+              "another host. Libraries with ways of their own have no times."]
 
 
 def whole(size):
@@ -86,33 +89,46 @@ class Plan:
         return bucket["bytes"] / FLOAT_BYTES * self.request["element_bytes"]
 
     def bytes_on_link(self, backend, end):
-        """Returns the mean over all steps; `end`: "worker" or "coordinator"."""
+        """Returns the mean over all steps, or None if it is unknown; `end`: "worker", "host" or
+        "coordinator"."""
+        if backend["average"][end] is None:
+            return None
         exchange = sum(self.wire_bytes(bucket) *
                        backend["average" if bucket["averaged"] else "broadcast"][end]
                        for bucket in self.buckets)
         return exchange / (self.request["interval"] or 1)
 
     def columns(self):
-        return [*LINK_COLUMNS,
+        return [*WORKER_COLUMNS,
+                *(HOST_COLUMNS if self.request["per_host"] > 1 else []),
+                *LINK_COLUMNS,
                 *(ITERATION_COLUMNS if self.request["compute_seconds"] is not None else []),
                 *(EPOCH_COLUMNS if self.samples else []),
                 *(MEASURED_COLUMNS if self.request["measured"] else [])]
 
     def backend_row(self, backend):
-        worker, coordinator = (self.bytes_on_link(backend, end)
-                               for end in ("worker", "coordinator"))
-        transfer = max(worker, coordinator) * self.request["seconds_per_byte"]
+        worker, host, coordinator = (self.bytes_on_link(backend, end)
+                                     for end in ("worker", "host", "coordinator"))
         row = {"backend": backend["name"], "worker_bytes": whole(worker),
-               "coordinator_bytes": whole(coordinator), "transfer_seconds": transfer}
-        compute = self.request["compute_seconds"]
-        if compute is not None:
-            row["barrier_seconds"] = compute + transfer
-            row["overlap_seconds"] = max(compute, transfer)
+               "coordinator_bytes": whole(coordinator)}
         if self.samples:
             row["worker_bytes_per_epoch"] = whole(worker) * self.steps
-            bound = "overlap_seconds" if self.request["overlaps"] else "barrier_seconds"
-            row["epoch_seconds"] = row.get(bound, transfer) * self.steps
+        if host is not None:
+            transfer = max(host, coordinator) * self.request["seconds_per_byte"]
+            row |= {"host_bytes": whole(host)} | self.times(transfer)
         return row | self.measured_fields(backend["name"])
+
+    def times(self, transfer):
+        """Returns the least times, if the busiest link takes `transfer` seconds a step."""
+        times = {"transfer_seconds": transfer}
+        compute = self.request["compute_seconds"]
+        if compute is not None:
+            times["barrier_seconds"] = compute + transfer
+            times["overlap_seconds"] = max(compute, transfer)
+        if self.samples:
+            bound = "overlap_seconds" if self.request["overlaps"] else "barrier_seconds"
+            times["epoch_seconds"] = times.get(bound, transfer) * self.steps
+        return times
 
     def measured_fields(self, backend):
         measured = self.request["measured"]
@@ -127,6 +143,7 @@ class Plan:
         batch, workers = request["batch_size"], request["workers"]
         facts = {"model": f"{request['model']}, {self.parameters} parameters",
                  "workers": workers,
+                 **({"workers on a host": request["per_host"]} if request["per_host"] > 1 else {}),
                  "link": f"{request['link_gbit']:g} Gbit/s, both ways at once",
                  "wire": request["wire"],
                  "batch": f"{batch} per worker, {batch * workers} in all"}
@@ -160,7 +177,7 @@ class Plan:
             [Part("backends", "Least times, by back end", self.columns(), backends),
              Part("buckets", "Buckets, in the order in which they are ready", BUCKET_COLUMNS,
                   buckets)],
-            NOTES + names_of_tensors(self.buckets))
+            NOTES + (HOST_NOTES if self.request["per_host"] > 1 else []) + names_of_tensors(self.buckets))
 
 
 def run(request, check):

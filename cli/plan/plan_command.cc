@@ -99,6 +99,8 @@ constexpr char kDescription[] =
 void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Group("Run");
   parser->Add("workers", "N", "number of ranks", Integer(&options->workers, 1, 65536));
+  parser->Add("per-host", "N", "workers on each host, with consecutive ranks",
+              Integer(&options->per_host, 1, 65536));
   parser->Add("link-gbit", "X", "speed of every link in each direction, in Gbit/s",
               RealAbove(&options->link_gbit, 0));
   AddModelFlags(options, parser);
@@ -143,7 +145,8 @@ absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
 
 // The load of one byte, in each direction of the links.
 Json LoadJson(const LinkLoad& load) {
-  return {{"worker", load.worker_bytes}, {"coordinator", load.coordinator_bytes}};
+  const Json host = load.host_bytes.has_value() ? Json(*load.host_bytes) : Json(nullptr);
+  return {{"worker", load.worker_bytes}, {"host", host}, {"coordinator", load.coordinator_bytes}};
 }
 
 Json Backends(const PlanOptions& options) {
@@ -151,9 +154,10 @@ Json Backends(const PlanOptions& options) {
   const bool is_coded = ParseCompression(options.compress)->is_coded();
   for (const std::string& name : NamesOf(BackendChoices())) {
     if (is_coded && !TraitsOfBackend(name).codecs) continue;
-    backends.push_back({{"name", name},
-                        {"average", LoadJson(LoadOfAverage(name, options.workers, 1))},
-                        {"broadcast", LoadJson(LoadOfBroadcast(name, options.workers, 1))}});
+    backends.push_back(
+        {{"name", name},
+         {"average", LoadJson(LoadOfAverage(name, options.workers, 1, options.per_host))},
+         {"broadcast", LoadJson(LoadOfBroadcast(name, options.workers, 1, options.per_host))}});
   }
   return backends;
 }
@@ -183,6 +187,7 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"layout_command", layout},
           {"model", options.model},
           {"workers", options.workers},
+          {"per_host", options.per_host},
           {"interval", *IntervalOfSync(options.sync)},
           {"overlaps", TraitsOfSync(options.sync).overlaps},
           {"link_gbit", options.link_gbit},

@@ -36,6 +36,7 @@ absl::StatusOr<MeasuredRun> RunFromSummary(const nlohmann::json& summary);
 // The options of `gradwire plan`.
 struct PlanOptions : ModelFlags {
   int workers = 4;
+  int per_host = 1;
   double link_gbit = 1;
   std::string wire = "fp32";
   std::string compress = "none";

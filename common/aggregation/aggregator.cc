@@ -135,6 +135,12 @@ void Aggregator::CountSend(MeanCursor* cursor, bool sends) {
   cursor->sends = sends;
 }
 
+std::vector<MeanResidual> Aggregator::MeanResiduals(LayoutId layout) {
+  MutexLock lock(&mutex_);
+  const auto found = layouts_.find(layout);
+  return found == layouts_.end() ? std::vector<MeanResidual>() : found->second.MeanResiduals();
+}
+
 std::vector<Rank> Aggregator::MissingRanks(LayoutId layout, Step step) const {
   MutexLock lock(&mutex_);
   std::set<int> missing;

@@ -103,6 +103,11 @@ class Aggregator {
   // See LayoutSums::Missing; empty if the step is not the open one.
   std::vector<Rank> MissingRanks(LayoutId layout, Step step) const;
 
+  // Returns LayoutSums::MeanResiduals of a layout; none of a served one. The caller may read and
+  // change them while no sum of the layout can be complete: between two steps, before some rank has
+  // contributed its terms of the next.
+  std::vector<MeanResidual> MeanResiduals(LayoutId layout);
+
   // Ends all waits and all further calls with `reason`, which must not be OK.
   void Abort(absl::Status reason);
 

@@ -1,11 +1,15 @@
 #include "common/base/host.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,8 +20,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/address.h"
 #include "common/base/control_groups.h"
+
+// Older headers lack it; Linux has it since 5.1.
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 namespace gradwire {
 
@@ -117,15 +128,31 @@ std::string CoresId() {
   return absl::StrCat(HostId(), " cores ", cores.names, group);
 }
 
-std::string MemoryId() {
-  if (prctl(PR_GET_DUMPABLE) != 1) return "";
+namespace {
+
+// Returns why this process cannot share memory; empty if it can.
+std::string WhyNoSharedMemory() {
+  if (prctl(PR_GET_DUMPABLE) != 1) return "other processes cannot open this one's files";
+  const UniqueFd file(memfd_create("gradwire-try", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.get() < 0) return absl::StrCat("memfd_create: ", std::strerror(errno));
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) return "";
+  return absl::StrCat("memory cannot be sealed (Linux 5.1 can): ", std::strerror(errno));
+}
+
+}  // namespace
+
+std::string MemoryId(std::string* why_not) {
+  std::string reason = WhyNoSharedMemory();
   std::string id = absl::StrCat(HostId(), " user ", geteuid());
   for (const char* name : {"pid", "user", "net"}) {
     std::error_code error;
     const auto link = std::filesystem::read_symlink(absl::StrCat("/proc/self/ns/", name), error);
-    if (error) return "";
+    if (error && reason.empty())
+      reason = absl::StrCat("/proc/self/ns/", name, ": ", error.message());
     absl::StrAppend(&id, " ", link.string());
   }
+  if (!reason.empty()) id.clear();
+  if (why_not != nullptr) *why_not = std::move(reason);
   return id;
 }
 

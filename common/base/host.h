@@ -37,9 +37,10 @@ std::string CoresId();
 
 // Returns an id that is equal for processes that can open each other's files by /proc, and so map
 // each other's memory: those of one user on one machine that share the namespaces of processes,
-// users and networks. Containers usually have their own. Empty if other processes cannot open those
-// of this one.
-std::string MemoryId();
+// users and networks. Containers usually have their own. Empty if this process cannot share memory:
+// others cannot open its files, or the kernel lets it make no memory that can be sealed. Then
+// `why_not` says so.
+std::string MemoryId(std::string* why_not = nullptr);
 
 // The Debian package of the BLAS for which Gradwire is tuned.
 inline constexpr char kBlasPackage[] = "libopenblas0-openmp";

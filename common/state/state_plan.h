@@ -21,13 +21,21 @@ struct StateSection {
 // The sections of a run's state, in this order.
 //   model      parameters, by their names in torch, in the order of parameters()
 //   optimizer  state of the optimizer: PARAMETER/NAME, such as "features.0.weight/momentum_buffer"
-//   ranks      state of one rank: RANK/KIND/NAME, such as "0/buffers/features.1.running_mean" or
-//              "3/residuals/features.0.weight"
+//   ranks      state of one rank: RANK/KIND/NAME, such as "0/buffers/features.1.running_mean"
 //   outer      state of periodic syncs: KIND/NAME
+//   codec      state of --compress that all workers have in common: KIND/NAME, "basis/conv1.weight"
+//   residuals  accumulated errors of --compress: of one rank, RANK/KIND/NAME, such as
+//              "3/error/conv1.weight"; of the mean, "mean/NAME/FIRST", a range of the tensor's
+//              elements from number FIRST on
+//   program    state of a rank of a program on the library: RANK/NAME, bytes
+// Workers have different tensors of the last two, without digests.
 inline constexpr char kModelSection[] = "model";
 inline constexpr char kOptimizerSection[] = "optimizer";
 inline constexpr char kRanksSection[] = "ranks";
 inline constexpr char kOuterSection[] = "outer";
+inline constexpr char kCodecSection[] = "codec";
+inline constexpr char kResidualsSection[] = "residuals";
+inline constexpr char kProgramSection[] = "program";
 
 // Returns the bytes of all tensors together.
 int64_t BytesOf(const StateSection& section);

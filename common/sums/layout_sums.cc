@@ -74,7 +74,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       has_terms_of_all_ |= !IsBroadcast(buckets_[b]);
     }
   }
-  residuals_.resize(buckets_.size());
+  for (const Grid& grid : grids_) residuals_.emplace_back(grid.pieces());
   kept_steps_ = has_terms_of_all_ ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(view_.first_step);
@@ -190,7 +190,6 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
   if (open_.slots[b].empty()) {
     open_.slots[b] = NewSlots(b);
     open_.missing[b].assign(TermsOf(buckets_[b]), pieces_[b]);
-    residuals_[b].resize(grids_[b].pieces());
   }
   PieceTerms& slot = open_.slots[b][piece];
   const size_t index = TermIndexOf(buckets_[b], chunk.header.rank);
@@ -256,6 +255,22 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
   }
   mean->checksum = Checksum({mean->data.get(), mean->bytes});
   return mean;
+}
+
+std::vector<MeanResidual> LayoutSums::MeanResiduals() {
+  std::vector<MeanResidual> all;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const Coding* coding = CodingOf(buckets_[b].dtype);
+    if (coding == nullptr || !coding->has_residual()) continue;
+    const Grid& grid = grids_[b];
+    for (size_t piece = 0; piece < grid.pieces(); ++piece) {
+      if (!shard_.Has(grid.Owner(piece))) continue;
+      residuals_[b][piece].resize(grid.Bytes(piece) / sizeof(float));
+      all.push_back({Bucket(static_cast<int>(b)), grid.Offset(piece) / sizeof(float),
+                     absl::MakeSpan(residuals_[b][piece])});
+    }
+  }
+  return all;
 }
 
 Waits LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {

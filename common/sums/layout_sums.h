@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/compress/codec.h"
 #include "common/fold/blocks.h"
@@ -97,6 +98,13 @@ absl::StatusOr<size_t> FindPieceOfShard(const std::vector<Grid>& grids, const Sh
 ChunkHeader HeaderOfMean(const View& view, LayoutId layout, const BucketSpec& spec, Step step,
                          const MeanChunk& mean);
 
+// The accumulated error of a piece's means.
+struct MeanResidual {
+  Bucket bucket;
+  uint64_t first = 0;        // its first element in the bucket
+  absl::Span<float> values;  // one for each element of the piece
+};
+
 // The longest wait of a step's pieces for each rank's term after the first rank's. (The time of a
 // rank's last term would not show this: a rank that is ahead sends only as much as its window
 // allows.)
@@ -129,6 +137,10 @@ class LayoutSums {
 
   // Returns the mean of the terms from Hold. From any thread, once per piece and step.
   std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms);
+
+  // Returns the residuals of this share, for codecs whose means have one; 0 before the first sum.
+  // They change with each Fold, and stay where they are as long as this object.
+  std::vector<MeanResidual> MeanResiduals();
 
   // Adds a result. Returns the waits of its step if it was the last one, else empty.
   Waits Publish(std::shared_ptr<MeanChunk> mean);

@@ -17,7 +17,7 @@ namespace gradwire {
 //   5  messages of a session carry a checksum, and that of a chunk covers its header
 //   6  a run may wait: Paused, followed by a further View
 //   7  a run may keep checkpoints, and may begin with a later step than 0;
-//      Ready reports the samples of its step
+//      Ready reports the samples of its step; the ring's means enter each host once
 constexpr uint32_t kProtocolVersion = 7;
 
 // The checksum of a session's message, see membership.proto. TCP's own checksum misses one of

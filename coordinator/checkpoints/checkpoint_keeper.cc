@@ -17,7 +17,7 @@
 namespace gradwire {
 namespace {
 
-// Returns the number before the first '/', of a key of section ranks.
+// Returns the number before the first '/', of a key that begins with a rank; 0 if there is none.
 int RankOf(const std::string& key) {
   int rank = 0;
   return absl::SimpleAtoi(key.substr(0, key.find('/')), &rank) ? rank : 0;
@@ -73,12 +73,16 @@ absl::StatusOr<StatePlan> PlanOf(const SaveState& save) {
     }
   }
   std::vector<StateSection> ordered;
-  for (const char* name : {kModelSection, kOptimizerSection, kRanksSection, kOuterSection}) {
+  for (const char* name : {kModelSection, kOptimizerSection, kRanksSection, kOuterSection,
+                           kCodecSection, kResidualsSection, kProgramSection}) {
     const auto found = sections.find(name);
     if (found != sections.end()) ordered.push_back(std::move(found->second));
   }
   for (StateSection& section : ordered) {
-    if (section.name != kRanksSection) continue;
+    if (section.name != kRanksSection && section.name != kResidualsSection &&
+        section.name != kProgramSection) {
+      continue;
+    }
     std::stable_sort(section.tensors.begin(), section.tensors.end(),
                      [](const auto& a, const auto& b) { return RankOf(a.key) < RankOf(b.key); });
   }

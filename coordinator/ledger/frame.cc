@@ -67,9 +67,10 @@ absl::Status Damaged(absl::string_view what, uint64_t got, uint64_t expected) {
   return absl::DataLossError(absl::StrCat(what, ": got ", got, ", expected ", expected));
 }
 
-// Whether the whole frame at the start of `bytes` follows a record with this chain.
+// Whether the whole frame at the start of `bytes` follows a record with this chain, and was written
+// when that one was on the disk.
 bool Follows(absl::string_view bytes, uint64_t chain) {
-  if (!IsWhole(bytes)) return false;
+  if (!IsWhole(bytes) || (Get<uint32_t>(bytes, kTypeAt) & kBeginsGroup) == 0) return false;
   const auto length = Get<uint32_t>(bytes, 0);
   const absl::string_view payload = bytes.substr(kFrameHeaderBytes, length);
   return Get<uint64_t>(bytes, kChainAt) == ChainOf(chain, bytes, payload);
@@ -130,7 +131,7 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, const LedgerPosition& 
     return absl::OutOfRangeError(
         absl::StrCat("got ", bytes.size(), " bytes of a record of ", frame.bytes, " bytes"));
   }
-  frame.type = Get<uint32_t>(bytes, kTypeAt);
+  frame.type = Get<uint32_t>(bytes, kTypeAt) & ~kBeginsGroup;
   frame.number = Get<uint64_t>(bytes, kNumberAt);
   frame.chain = Get<uint64_t>(bytes, kChainAt);
   frame.payload = bytes.substr(kFrameHeaderBytes, length);

@@ -26,8 +26,12 @@ struct LedgerPosition {
 //   | length | type |     number     |     chain     | payload, `length` bytes | zeros to 8 bytes |
 //
 //   chain = XXH3_64bits(chain of the record before, the 16 bytes before this field, payload)
+//
+// A power cut may leave any part of the last write: later records without earlier ones, too. So the
+// type has a bit, kBeginsGroup, in the first record of each write, because all earlier writes were
+// on the disk by then. Only such a record proves that a bad one before it is damage.
 struct Frame {
-  uint32_t type = 0;
+  uint32_t type = 0;  // without kBeginsGroup
   uint64_t number = 0;
   uint64_t chain = 0;
   absl::string_view payload;  // in the memory that was parsed
@@ -39,11 +43,12 @@ struct Frame {
 
 inline constexpr size_t kFrameHeaderBytes = 24;
 inline constexpr size_t kFrameAlignment = 8;
+inline constexpr uint32_t kBeginsGroup = uint32_t{1} << 31;
 // A longer payload is damage. A View of 65,535 workers with long names has less.
 inline constexpr size_t kMostPayloadBytes = size_t{16} << 20;
 
 // Returns the bytes of the frame of the record at `position`, and moves it to the next one.
-// `payload`: at most kMostPayloadBytes.
+// `type`: may have kBeginsGroup. `payload`: at most kMostPayloadBytes.
 std::string EncodeFrame(uint32_t type, absl::string_view payload, LedgerPosition* position);
 
 // Returns the frame at the start of `bytes`, which must be the record at `position`.
@@ -51,9 +56,9 @@ std::string EncodeFrame(uint32_t type, absl::string_view payload, LedgerPosition
 //   DataLoss    anything else; says what was got and what was expected
 absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, const LedgerPosition& position);
 
-// Returns whether a valid frame is anywhere in `bytes` after their first frame, which is not valid
-// at `position`. A frame is valid if its chain follows from the chain that the frame before it
-// states. Bytes that a torn write leaves contain none.
+// Returns whether a valid frame with kBeginsGroup is anywhere in `bytes` after their first frame,
+// which is not valid at `position`. A frame is valid if its chain follows from the chain that the
+// frame before it states. Bytes that a torn write leaves contain none.
 bool HasLaterFrame(absl::string_view bytes, const LedgerPosition& position);
 
 // Returns whether `bytes` may be what a torn write left of a frame of `type` at `position`: as far

@@ -11,7 +11,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/base/output_file.h"
 
 namespace gradwire {
 namespace {
@@ -31,9 +30,9 @@ v1::Unrecorded* UnrecordedIn(Record* record) {
 absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(const std::string& run_dir, Disk* disk) {
   auto ledger = absl::WrapUnique(new Ledger(run_dir, disk));
   absl::Status status = disk->MakeFolder(ledger->folder_);
-  if (status.ok()) status = disk->SyncFolder(run_dir);
   if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
-  status = ledger->ReadBefore(run_dir);
+  status = disk->SyncFolder(run_dir);
+  if (status.ok()) status = ledger->ReadBefore(run_dir);
   if (status.ok()) status = ledger->MakeReserve();
   if (!status.ok()) return status;
   ledger->thread_ = std::thread([ledger = ledger.get()] { ledger->Run(); });
@@ -61,19 +60,21 @@ absl::Status Ledger::ReadBefore(const std::string& run_dir) {
     MutexLock lock(&mutex_);
     position_ = end->position;
   }
-  return end->torn.has_value() ? CutTail(*end) : absl::OkStatus();
+  return end->segment == 0 ? absl::OkStatus() : CloseBefore(*end);
 }
 
-absl::Status Ledger::CutTail(const LedgerEnd& end) {
+// The coordinator before may have been killed between a write and its sync, and no segment but the
+// last may be torn.
+absl::Status Ledger::CloseBefore(const LedgerEnd& end) {
   const std::string path = absl::StrCat(folder_, "/", SegmentName(end.segment));
-  spdlog::warn(
-      "{}: the last {} bytes, from byte {} on, are no whole record ({}), as after a crash; "
-      "cut off",
-      path, end.torn->bytes, end.torn->offset, end.torn->why);
-  absl::StatusOr<std::string> bytes = ReadSegmentFile(path);
-  if (!bytes.ok()) return bytes.status();
-  bytes->resize(end.torn->offset);
-  return ReplaceFile(path, *bytes);
+  if (end.torn.has_value()) {
+    spdlog::warn(
+        "{}: the last {} bytes, from byte {} on, are no whole record ({}), as after a crash; "
+        "cut off",
+        path, end.torn->bytes, end.torn->offset, end.torn->why);
+  }
+  const absl::Status cut = disk_->Truncate(path, static_cast<int64_t>(end.bytes));
+  return cut.ok() ? disk_->SyncFolder(folder_) : cut;
 }
 
 absl::Status Ledger::MakeReserve() {
@@ -179,7 +180,8 @@ absl::Status Ledger::WriteOut(std::deque<Queued>* group) {
   std::string bytes;
   for (const Queued& queued : *group) {
     for (const gradwire::Record& record : queued.records) {
-      bytes += EncodeFrame(TypeOf(record), PayloadOf(record), &end);
+      const uint32_t begins = bytes.empty() ? kBeginsGroup : 0;
+      bytes += EncodeFrame(TypeOf(record) | begins, PayloadOf(record), &end);
     }
   }
   if (bytes.empty()) return absl::OkStatus();

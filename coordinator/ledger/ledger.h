@@ -101,7 +101,7 @@ class Ledger {
   Ledger(const std::string& run_dir, Disk* disk);
   LedgerHooks Hooks() const;
   absl::Status ReadBefore(const std::string& run_dir);
-  absl::Status CutTail(const LedgerEnd& end);
+  absl::Status CloseBefore(const LedgerEnd& end);
   absl::Status MakeReserve();
 
   void Run();

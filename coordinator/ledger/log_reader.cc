@@ -65,7 +65,7 @@ absl::StatusOr<TornTail> JudgeTail(int segment, absl::string_view bytes, uint64_
                   absl::StrCat("record ", position.number,
                                " is not valid although a later segment exists: ", why.message()));
   }
-  if (offset == 0 && !MayBeTorn(tail, TypeOf(v1::StartRecord()), position)) {
+  if (offset == 0 && !MayBeTorn(tail, TypeOf(v1::StartRecord()) | kBeginsGroup, position)) {
     return Damage(segment, offset,
                   absl::StrCat("got no Start record ", position.number, ", expected one as the ",
                                "first; move the file away if it belongs to something else"));
@@ -124,6 +124,7 @@ absl::StatusOr<LedgerEnd> ReadLedger(const std::string& run_dir, const OnEntry& 
         ReadSegment(segment, *bytes, segment == segments->back(), on_entry, &end.position);
     if (!torn.ok()) return torn.status();
     end.torn = *std::move(torn);
+    end.bytes = end.torn.has_value() ? end.torn->offset : bytes->size();
   }
   return end;
 }

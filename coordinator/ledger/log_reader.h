@@ -24,8 +24,8 @@ struct LedgerEntry {
   uint64_t chain = 0;
 };
 
-// A bad frame at the end of the last segment, with no valid frame after it: the last write before a
-// crash, of which only a part reached the disk.
+// A bad frame at the end of the last segment, with no valid frame of a later write after it: the
+// last write before a crash, of which only a part reached the disk.
 struct TornTail {
   uint64_t offset = 0;  // of the frame; all bytes before it are sound
   uint64_t bytes = 0;   // from there to the end of the file
@@ -37,7 +37,8 @@ struct TornTail {
 
 // The end of what was read.
 struct LedgerEnd {
-  int segment = 0;  // number of the last file; 0: there is none
+  int segment = 0;     // number of the last file; 0: there is none
+  uint64_t bytes = 0;  // of its sound records
   LedgerPosition position;
   absl::optional<TornTail> torn;
 };

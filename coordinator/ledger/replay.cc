@@ -81,13 +81,15 @@ std::string LedgerReplay::CheckPlace(const LedgerEntry& entry) const {
   return only_first ? "expected it only at the beginning of a segment" : "";
 }
 
-void LedgerReplay::Take(const v1::StartRecord& start) {
-  // A run that trains otherwise continues no earlier one.
-  if (runs_.size() > 1 && !SameTraining(runs_[runs_.size() - 2].start, start)) {
-    steps_.clear();
-    open_ = 0;
-  }
-  runs_.back().start = start;
+void LedgerReplay::Take(const v1::StartRecord& start) { runs_.back().start = start; }
+
+void LedgerReplay::TakeFirst(const v1::View& view) {
+  // A run that begins with a later step was resumed, with settings that the coordinator compared.
+  // Its length may differ. Any other one that trains otherwise continues no earlier one.
+  if (view.first_step() > 0 || runs_.size() < 2) return;
+  if (SameTraining(runs_[runs_.size() - 2].start, runs_.back().start)) return;
+  steps_.clear();
+  open_ = 0;
 }
 
 void LedgerReplay::Take(const v1::EpochRecord& epoch) {
@@ -101,6 +103,7 @@ void LedgerReplay::Take(const v1::EpochRecord& epoch) {
 void LedgerReplay::Take(const v1::ViewRecord& record) {
   const v1::View& view = record.view();
   const bool is_first = runs_.back().views.empty();
+  if (is_first) TakeFirst(view);
   if (record.has_unrecorded()) TakeUnrecorded(record.unrecorded());
   if (view.run_id() != runs_.back().start.run_id()) Find("got a view of another run");
   if (view.epoch() != epoch_) {

@@ -64,6 +64,8 @@ class LedgerReplay {
   void Take(const v1::StartRecord& start);
   void Take(const v1::EpochRecord& epoch);
   void Take(const v1::ViewRecord& view);
+  // Decides whether the run of this first view continues the run before it.
+  void TakeFirst(const v1::View& view);
   void Take(const v1::SealedRecord& sealed);
   void Take(const v1::CheckpointRecord& checkpoint);
   void Take(const v1::ResumedRecord& resumed);

@@ -13,10 +13,12 @@ namespace {
 constexpr uint64_t kStepsAhead = 3;
 
 // Returns the name of the tensor that a digest is of. If the ranks have their tensors for
-// themselves, these have no digests.
+// themselves, these have no digests. Neither have the last
+// sections.
 std::string NameOfTensor(const Participant& worker, size_t tensor) {
   size_t all = 0;
   for (const v1::StateSection& section : worker.holds->sections()) {
+    if (section.name() == kResidualsSection || section.name() == kProgramSection) continue;
     all += static_cast<size_t>(section.tensors_size());
   }
   const bool without_ranks = worker.held_digests.size() < all;

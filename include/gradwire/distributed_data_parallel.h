@@ -6,6 +6,7 @@
 #include <gradwire/process_group.h>
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
+#include <torch/optim/optimizer.h>
 
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,16 @@ struct JoinOptions {
   bool divide_by_initial_world_size = true;
   // All ranks throw Error (kAborted) when the first rank runs out of data.
   bool throw_on_early_termination = false;
+};
+
+// State of a program that a checkpoint keeps for each rank, as bytes.
+struct StateHooks {
+  // Returns the bytes of this rank, between two steps. Any length.
+  std::function<std::string()> capture;
+  // Restores the state from bytes that `capture` returned on this rank.
+  std::function<void(const std::string& bytes)> restore;
+  // The checkpoint before `step` is on the disk. May be empty.
+  std::function<void(int64_t step)> on_commit;
 };
 
 // Makes a module data-parallel. Each rank computes its own loss on its own share of the data. When
@@ -125,7 +136,40 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // metrics and `gradwire status`.
   void report_loss(double loss, int64_t samples = 0);
 
-  // Returns the number of completed averaging backward passes.
+  // The next four keep the program's state in the checkpoints of a coordinator with --run-dir, and
+  // continue a run that was ended, with the same bits:
+  //
+  //   ddp.attach(adam);
+  //   for (int64_t step = ddp.resume(); step < steps; ++step) {
+  //     adam.zero_grad(); loss(net->forward(x(step)), y(step)).backward(); adam.step();
+  //     ddp.end_step();
+  //   }
+  //
+  // Without --run-dir they change nothing, and resume returns 0. A checkpoint has the module's
+  // parameters and buffers, the optimizer's state, what GroupOptions::compress keeps, and of each
+  // rank torch's random numbers on the CPU and the bytes of hooks. The options of the optimizer's
+  // groups, such as learning rates, are the program's: set them from the step. Call them on all
+  // ranks alike. They throw Error (kFailedPrecondition) if the order is wrong or the group has
+  // several models, and those of the collectives.
+
+  // Keeps the state of `optimizer`, which must outlive this object: SGD, Adam, AdamW, RMSprop or
+  // Adagrad, of parameters of the module. Before resume. Throws Error (kInvalidArgument) for
+  // another optimizer; its state can be kept by hooks.
+  void attach(torch::optim::Optimizer& optimizer);
+  // Keeps the bytes of `hooks` under `name`, which has no '/'. Before resume. Throws Error
+  // (kInvalidArgument) if the name is not new, or capture or restore is missing.
+  void attach(const std::string& name, StateHooks hooks);
+  // Before the first backward pass: restores the state of the checkpoint that the run continues.
+  // Returns its step, the first to compute; 0 if the run begins. Throws Error (kInvalidArgument),
+  // and ends the run, if module, optimizer, its groups or the names of hooks are others than those
+  // of the checkpoint; the message names the first difference.
+  int64_t resume();
+  // After each step of the optimizer: copies the state if a checkpoint is due. Copying takes the
+  // time of copying memory; the coordinator fetches the copy while training goes on. close() of the
+  // group keeps the state after the last step, and waits until it is written.
+  void end_step();
+
+  // Returns the number of completed averaging backward passes of this process.
   int64_t steps() const;
   const std::shared_ptr<torch::nn::Module>& module() const;
 

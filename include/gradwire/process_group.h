@@ -121,6 +121,31 @@ class GRADWIRE_EXPORT ProcessGroup {
   int world_size() const;  // number of ranks
   int local_rank() const;  // index of this process among those of its host, from 0
 
+  // Returns a zeroed float32 tensor for mean() and all_reduce(). If all ranks are processes of one
+  // host that share memory (see GroupOptions::shared_memory), it lies in memory that the other
+  // ranks can read, and its mean costs fewer copies: none with mean(), one with all_reduce(). Else
+  // it is an ordinary tensor, with the same results. All ranks call it, with the same positive
+  // sizes.
+  //
+  // Only this process can write to the tensor. Use it like any other: it may be viewed, may require
+  // gradients, and its views share its memory. Between the calls of a collective on it and the
+  // return, no thread may write to it. The memory is kept until the group and the last tensor or
+  // view that refers to it are gone, so tensors may outlive close() and the group; a tensor that is
+  // dropped earlier is not freed, so allocate once and use it again.
+  torch::Tensor allocate(torch::IntArrayRef sizes);
+  // Returns the mean over all ranks of a tensor of allocate(), in its shape, with the same bits on
+  // all of them, folded as gradients are. `tensor` is that tensor or a view of all of it, and keeps
+  // its values.
+  //
+  // The mean is where the ranks folded it, and is copied nowhere. It is only for reading: writing
+  // to it ends the process (SIGSEGV) if memory is shared. Every call for the same tensor returns
+  // the same memory, so the values are valid until this rank's next mean() or all_reduce() of the
+  // tensor begins; clone() what is needed for longer. A loss may be computed from it, and backward
+  // must run before that next call: autograd then reports a mean that has changed since, as it does
+  // for any tensor that is changed in place. Throws also kInvalidArgument: allocate() did not
+  // return `tensor`.
+  torch::Tensor mean(const torch::Tensor& tensor);
+
   // Replaces `tensor` by the sum or mean over all ranks, with the same bits on all of them. Takes
   // floating point or integers. Sums in rank order in float64 (integers: in int64) and converts to
   // the tensor's type, so integers wrap around and means of integers are truncated towards 0. A

@@ -32,6 +32,34 @@ TEST(LoadOfAverage, OneRank_MovesNothing) {
   EXPECT_EQ(LoadOfAverage("tree", 1, 100).worker_bytes, 0);
 }
 
+// tests/conformance/hop_plan_test.cc has the same bytes of the routes themselves.
+TEST(LoadOfAverage, Ring_AMeanEntersEachHostOnce) {
+  EXPECT_EQ(LoadOfAverage("ring", 4, 100, 2).worker_bytes, 150);
+  EXPECT_EQ(LoadOfAverage("ring", 4, 100, 2).host_bytes, 125);
+  EXPECT_EQ(LoadOfAverage("ring", 8, 100, 4).host_bytes, 137.5);
+  EXPECT_EQ(LoadOfAverage("ring", 4, 100, 3).host_bytes, 150);  // the last one is alone
+  EXPECT_EQ(LoadOfAverage("ring", 4, 100, 4).host_bytes, 0);
+  EXPECT_EQ(LoadOfAverage("ring", 4, 100, 9).host_bytes, 0);
+}
+
+TEST(LoadOfAverage, SeveralWorkersOnAHost_ItsLinkCarriesTheirBytesWithOthers) {
+  EXPECT_EQ(LoadOfAverage("sharded", 4, 100, 2).host_bytes, 200);
+  EXPECT_EQ(LoadOfAverage("sharded", 5, 100, 4).host_bytes, 160);
+  EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).host_bytes, 200);
+  EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).coordinator_bytes, 400);
+  EXPECT_EQ(LoadOfAverage("tree", 8, 100, 2).host_bytes, 200);
+  EXPECT_EQ(LoadOfAverage("tree", 8, 100, 4).host_bytes, 100);
+  EXPECT_EQ(LoadOfAverage("memory", 4, 100, 2).host_bytes, 0);
+  EXPECT_EQ(LoadOfAverage("gloo", 4, 100, 2).host_bytes, absl::nullopt);
+  EXPECT_EQ(LoadOfAverage("gloo", 4, 100).host_bytes, 150);
+}
+
+TEST(LoadOfBroadcast, SeveralWorkersOnAHost_TheRingBringsThemOnce) {
+  EXPECT_EQ(LoadOfBroadcast("ring", 4, 10, 2).host_bytes, 10);
+  EXPECT_EQ(LoadOfBroadcast("sharded", 4, 10, 2).host_bytes, 20);
+  EXPECT_EQ(LoadOfBroadcast("ring", 4, 10, 4).host_bytes, 0);
+}
+
 TEST(LoadOfBroadcast, Ring_EachOtherRankGetsThemOnce) {
   EXPECT_EQ(LoadOfBroadcast("ring", 4, 10).worker_bytes, 10);
   EXPECT_EQ(LoadOfBroadcast("ring", 1, 10).worker_bytes, 0);

@@ -110,6 +110,41 @@ TEST(CollectiveLoop, BackendFails_NamesTheIteration) {
   EXPECT_EQ(result.status().message(), "iteration 9: rank 1 is gone");
 }
 
+TEST(CollectiveLoop, SharedTensorsAndNoMemoryForThem_SaysWhatHasIt) {
+  FakeExchange exchange;
+  LoopOptions options = Loop(400, 3, 5);
+  options.shared_tensors = true;
+  const absl::Status status = RunAlone(&exchange, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("expected back end memory"));
+}
+
+// Wrong values are noticed although the output cannot be erased before an iteration.
+TEST(CollectiveLoop, SharedTensors_OfRealRanks_AllValuesChecked) {
+  constexpr int kRanks = 3;
+  constexpr uint64_t kBytes = 400000;
+  BackendCluster cluster("memory", kRanks, {{kBytes, v1::DTYPE_FLOAT32}});
+  LoopOptions options = Loop(kBytes, 2, 4);
+  options.shared_tensors = true;
+  std::vector<absl::StatusOr<LoopResult>> results(kRanks, absl::UnknownError("not run"));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      // The last rank expects the values of another rank's place.
+      const Pattern pattern(kBytes / sizeof(float), rank == 2 ? kRanks + 1 : kRanks, Rank(rank),
+                            ToleranceOf("memory", "fp32", kRanks));
+      results[rank] =
+          CollectiveLoop(&cluster.exchange(rank), Rank(rank), kRanks, &pattern, options).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_TRUE(results[rank].ok()) << results[rank].status();
+    EXPECT_GT(results[rank]->checked, 2 * kBytes / sizeof(float));
+    EXPECT_EQ(results[rank]->wrong > 0, rank == 2);
+  }
+}
+
 // All ranks of one real back end, within a limit that cuts the loop short.
 TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
   constexpr int kRanks = 3;

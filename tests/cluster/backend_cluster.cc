@@ -21,14 +21,14 @@ namespace {
 constexpr absl::Duration kConnectTime = absl::Seconds(2);  // where it may fail
 
 std::unique_ptr<grpc::Server> Serve(const std::vector<grpc::Service*>& services,
-                                    std::string* address) {
+                                    std::string* address, const std::string& host = "127.0.0.1") {
   grpc::ServerBuilder builder;
   ConfigureServer(&builder);
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(absl::StrCat(host, ":0"), grpc::InsecureServerCredentials(), &port);
   for (grpc::Service* service : services) builder.RegisterService(service);
   auto server = builder.BuildAndStart();
-  *address = absl::StrCat("127.0.0.1:", port);
+  *address = absl::StrCat(host, ":", port);
   return server;
 }
 
@@ -91,7 +91,7 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
   options.gathers = settings.gathers;
   options.wire = settings.wire;
   options.compression = settings.compression;
-  StartWorkers(backend, deal, options, settings.limits);
+  StartWorkers(backend, deal, options, settings);
   ServeAggregators();
   connected_ = ConnectWorkers();
   EXPECT_TRUE(through_ || connected_.ok()) << connected_;
@@ -102,7 +102,7 @@ std::string BackendCluster::Published(const std::string& address) const {
 }
 
 void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
-                                  const BackendOptions& options, const MemoryLimits& limits) {
+                                  const BackendOptions& options, const Settings& settings) {
   for (const auto& ranks : deal) {
     WorkerState state;
     state.backend = MakeBackend(backend, options).value();
@@ -110,9 +110,12 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     for (const int rank : ranks) member.ranks.emplace_back(rank);
     member.pid = static_cast<uint32_t>(getpid());
     member.memory = MemoryId();
-    member.limits = limits;
+    member.limits = settings.limits;
+    const int host = settings.hosts.empty() ? 0 : settings.hosts[workers_.size()];
     const std::vector<grpc::Service*> services = state.backend->services();
-    if (!services.empty()) state.server = Serve(services, &member.address);
+    if (!services.empty()) {
+      state.server = Serve(services, &member.address, absl::StrCat("127.0.0.", 1 + host));
+    }
     if (!services.empty()) member.address = Published(member.address);
     view_.members.push_back(member);
     workers_.push_back(std::move(state));

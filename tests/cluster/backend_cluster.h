@@ -41,6 +41,8 @@ class BackendCluster {
     bool gathers = false;
     Compression compression = {};  // if it is on, `wire` is its dtype
     MemoryLimits limits = {};      // of each worker's shared memory
+    // Number of each worker's host, with an address of its own; empty: all are on one.
+    std::vector<int> hosts = {};
     // Where others reach a server of the cluster; empty: where it is. With it connecting may fail,
     // and an error of one ends the step for all.
     std::function<std::string(const std::string& address)> through = nullptr;
@@ -92,7 +94,7 @@ class BackendCluster {
   };
 
   void StartWorkers(const std::string& backend, const Deal& deal, const BackendOptions& options,
-                    const MemoryLimits& limits);
+                    const Settings& settings);
   void StartAggregators(int count);
   void ServeAggregators();
   absl::Status ConnectWorkers();

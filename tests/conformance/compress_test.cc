@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -77,6 +78,16 @@ class Definition {
     return BytesOf(mean, bucket);
   }
 
+  // What an exchange must keep now.
+  absl::Span<const float> Kept(const KeptValues& kept) {
+    const auto bucket = static_cast<size_t>(kept.bucket.value());
+    if (kept.kind == "mean") {
+      return absl::MakeSpan(residuals_[bucket]).subspan(kept.first, kept.values.size());
+    }
+    Compressor& compressor = *compressors_[bucket][static_cast<size_t>(kept.rank->value())];
+    return compressor.state()[kept.kind == "error" ? 0 : 1];
+  }
+
  private:
   Floats Decode(const std::vector<uint8_t>& payload, size_t count) const {
     Floats values(count);
@@ -114,6 +125,23 @@ struct Case {
     return static_cast<int>(ranks);
   }
 };
+
+// Returns the number of values, by their kind, that the workers keep; all have the bits of the
+// definition.
+std::map<std::string, size_t> CheckKept(BackendCluster* cluster, size_t workers,
+                                        Definition* definition) {
+  std::map<std::string, size_t> sizes;
+  for (size_t worker = 0; worker < workers; ++worker) {
+    for (const KeptValues& kept : cluster->exchange(static_cast<int>(worker)).Kept(LayoutId(0))) {
+      const absl::Span<const float> expected = definition->Kept(kept);
+      EXPECT_TRUE(expected.size() == kept.values.size() &&
+                  std::memcmp(expected.data(), kept.values.data(), 4 * expected.size()) == 0)
+          << kept.kind << " of bucket " << kept.bucket.value() << ", worker " << worker;
+      sizes[kept.kind] += kept.values.size();
+    }
+  }
+  return sizes;
+}
 
 std::string NameOf(const Case& value) {
   return absl::StrCat(value.backend, "_",
@@ -154,6 +182,12 @@ TEST_P(CompressTest, RunStep_SeveralSteps_BitsOfTheDefinitionOnAllRanks) {
       }
     }
   }
+  const size_t elements = 50001 + 7 + 4097;
+  std::map<std::string, size_t> kept = {{"error", elements * static_cast<size_t>(c.world_size())}};
+  if (c.codec != "int8") kept["momentum"] = kept["error"];
+  const bool folds = c.backend != "coordinator" && c.aggregators == 0;
+  if (c.codec == "int8" && folds) kept["mean"] = elements;
+  EXPECT_EQ(CheckKept(&cluster, c.deal.size(), &definition), kept);
   for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
 }
 

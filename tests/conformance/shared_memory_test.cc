@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "worker/backends/memory/bell.h"
 
 namespace gradwire {
 namespace {
@@ -129,6 +130,31 @@ TEST(SharedMemoryTest, Make_LargerThanAFileMayBe_NamesTheLimit) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+TEST(JoinedMemoryTest, Map_PagesOfTwo_OneArrayThatChangesWithThemAndOutlivesThem) {
+  const size_t page = PageBytes();
+  JoinedMemory joined;
+  ASSERT_TRUE(joined.Reserve(3 * page).ok());
+  {
+    auto first = SharedMemory::Make(NameOf("first"), 2 * page, Writer::kMaker);
+    auto made = SharedMemory::Make(NameOf("second"), 2 * page, Writer::kMaker);
+    ASSERT_TRUE(first.ok() && made.ok());
+    auto second = SharedMemory::Open(Self(), NameOf("second"), 2 * page, Writer::kMaker);
+    ASSERT_TRUE(second.ok());
+    ASSERT_TRUE(joined.Map(page, *first, page, page).ok());
+    ASSERT_TRUE(joined.Map(2 * page, *second, 0, page).ok());
+    first->data()[2 * page - 1] = 1;
+    made->data()[0] = 2;
+  }
+  EXPECT_EQ(joined.data()[2 * page - 1], 1);
+  EXPECT_EQ(joined.data()[2 * page], 2);
+}
+
+TEST(JoinedMemoryTest, Reserve_MoreThanThereIs_ResourceExhausted) {
+  JoinedMemory joined;
+  EXPECT_TRUE(absl::IsResourceExhausted(joined.Reserve(size_t{1} << 60)));
+  EXPECT_EQ(joined.data(), nullptr);
 }
 
 class BellTest : public ::testing::Test {

@@ -83,6 +83,25 @@ class SlurmCase(unittest.TestCase):
                          ("FAILED", "2:0", "0"), self.cluster.log(job))
         self.assertIn("dpd", self.cluster.log(job))
 
+    def assert_continues_when_out_of_time(self, script, every):
+        """Slurm's signal before the end of --time comes while it trains."""
+        run_dir = self.cluster.folder / f"run-{every}"
+        job = self.cluster.submit("--nodes=4", script, *runs.MODEL, "--iterations", "600",
+                                  GRADWIRE_RUN_DIR=str(run_dir), GRADWIRE_CHECKPOINT_EVERY=every)
+        self.wait_until_it_trains(job)
+        if every != "0":
+            wait_until("a checkpoint", lambda: list(run_dir.glob("step-*[0-9]")), 60)
+        self.cluster.run("scancel", "--batch", "--signal=USR1", job)
+        state = self.cluster.end_of(job)
+        log = self.cluster.log(job)
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]),
+                         ("COMPLETED", "0:0", "1"), log)
+        self.assertRegex(log, r"(?s)queued again, to continue from step-0*[1-9].*"
+                              r"resumes before step [1-9]")
+        verified = self.cluster.run("gradwire", "ledger", "verify", run_dir)
+        self.assertIn("the ledger is sound", verified)
+        self.assertIn("600 sealed steps, from 0 to 599", verified)
+
     def assert_nothing_left(self):
         wait_until("nodes without jobs", lambda: not self.cluster.leftovers(), 10)
 
@@ -161,6 +180,12 @@ class SlurmTest(SlurmCase):
 
 class LongSlurmTest(SlurmCase):
     """What is run with tests/run --long."""
+
+    def test_batch_out_of_time_makes_a_checkpoint_is_queued_again_and_continues(self):
+        self.assert_continues_when_out_of_time(BATCH, every="0")
+
+    def test_rank0_out_of_time_is_queued_again_and_continues(self):
+        self.assert_continues_when_out_of_time(RANK0, every="20")
 
     def test_rank0_worker_killed_job_fails_and_leaves_nothing(self):
         self.assert_worker_killed_fails_and_leaves_nothing(RANK0)

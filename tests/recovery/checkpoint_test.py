@@ -21,6 +21,7 @@ EVERY = 4
 SECONDS = 240
 RUN = ["--model", "lenet", "--dataset", "synthetic", "--seed", "744", "--batch-size", "4",
        "--threads", "1", "--iterations", str(STEPS), "--print-every", "1"]
+RECORDER = BIN.parent / "tests/libdisk_recorder.so"
 BATCH_NORM = ["--model", "vgg11", "--batch-size", "2", "--iterations", "10"]
 # What each run adds to RUN; the last of equal options counts.
 CASES = {
@@ -34,6 +35,14 @@ CASES = {
     "accumulation and clipping": ["--sync", "ddp", "--accumulate", "2", "--clip-norm", "1"],
     "local-sgd": ["--sync", "local-sgd:3"],
     "local-sgd with a delay": ["--sync", "local-sgd:4", "--delay", "2"],
+    "int8": ["--sync", "ddp", "--compress", "int8"],
+    "int8 over the network": ["--sync", "ddp", "--backend", "sharded", "--compress", "int8"],
+    "top-k": ["--sync", "ddp", "--compress", "top-k:0.05"],
+    "top-k, warm-up, coordinator": ["--sync", "gather-scatter", "--backend", "coordinator",
+                                    "--compress", "top-k:0.05", "--compress-warmup", "12"],
+    "powersgd": ["--sync", "ddp", "--compress", "powersgd:1"],
+    "powersgd, warm-up, ring": ["--sync", "all-reduce", "--compress", "powersgd:2",
+                                "--compress-warmup", "12"],
     "diloco": ["--sync", "diloco:3", "--optimizer", "adam"],
 }
 SLOW_CASES = {
@@ -52,7 +61,7 @@ SLOW_CASES = {
 class Run:
     """`gradwire launch` with checkpoints."""
 
-    def __init__(self, words, run_dir=None, workers=WORLD_SIZE, options=()):
+    def __init__(self, words, run_dir=None, workers=WORLD_SIZE, options=(), variables=None):
         self._folder = tempfile.TemporaryDirectory()
         self._summary = pathlib.Path(self._folder.name, "summary.json")
         keeps = ["--run-dir", run_dir, "--checkpoint-every", str(EVERY)] if run_dir else []
@@ -60,7 +69,7 @@ class Run:
                 str(WORLD_SIZE), "--metrics", "off", "--summary", self._summary, *keeps, *options,
                 "--", *RUN, *words]
         environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("GRADWIRE_")}
+                       if not name.startswith("GRADWIRE_")} | (variables or {})
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                          text=True, env=environment)
         self.text = ""
@@ -112,7 +121,7 @@ class Run:
         exit_code = self.wait()
         if exit_code != 0:
             raise AssertionError(f"got exit code {exit_code}:\n{self.text}")
-        ranks = json.loads(self._summary.read_text())["ranks"]
+        ranks = self.ranks = json.loads(self._summary.read_text())["ranks"]
         if len(ranks) != WORLD_SIZE:
             raise AssertionError(f"got summaries of {len(ranks)} ranks:\n{self.text}")
         return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
@@ -148,6 +157,8 @@ class CheckpointCase(unittest.TestCase):
             hashes = run.hashes()
             self.assertRegex(run.text, r"the run resumes before step \d+")
             self.assertRegex(run.text, r"\[rank.* info resumes before step [1-9]")
+            first = int(re.search(r"the run resumes before step (\d+)", run.text)[1])
+            self.assertEqual({rank["first_step"] for rank in run.ranks}, {first})
         self.assertEqual(hashes, undisturbed(tuple(words)), f"on {workers} processes")
 
     def check(self, words, on=(1, 3, 4)):
@@ -157,12 +168,77 @@ class CheckpointCase(unittest.TestCase):
                 self.check_resumes(words, workers)
 
 
+class PublishCase(CheckpointCase):
+    """The coordinator stops, and everything is killed, after a given operation on the disk."""
+    WORDS = CASES["ddp, SGD"]
+    OPTIONS = ["--keep-checkpoints", "1"]
+    FIRST = ["rename step-*.tmp"]  # a checkpoint gets its name
+    SECOND = [*FIRST, *FIRST]  # the next one, too
+
+    def recorded(self, stop_after=()):
+        """Returns a run, and the file with its operations on the disk."""
+        log = self.folder / "log"
+        return log, Run(self.WORDS, self.run_dir, options=self.OPTIONS, variables={
+            "LD_PRELOAD": str(RECORDER), "DISK_ROOT": str(self.run_dir), "DISK_LOG": str(log),
+            "DISK_STOP_AFTER": "\n".join(stop_after)})
+
+    def operations(self):
+        """Returns those of the second checkpoint of an undisturbed run, except the ledger's."""
+        log, run = self.recorded()
+        with run:
+            run.hashes()
+        lines = [line.split("\t")[:2] for line in log.read_text().splitlines()]
+        names = [f"{kind} {re.sub('step-[0-9]+', 'step-*', os.path.relpath(path, self.run_dir))}"
+                 for kind, path in lines]
+        begins = [i for i, name in enumerate(names) if name == "make-folder step-*.tmp"]
+        return [name for name in names[begins[1]:begins[2]] if " ledger/" not in name]
+
+    def check_killed_after(self, stop_after, workers):
+        log, run = self.recorded(stop_after)
+        with run:
+            deadline = time.monotonic() + SECONDS
+            while not log.exists() or "stopped\n" not in log.read_text():
+                self.assertLess(time.monotonic(), deadline, stop_after)
+                time.sleep(0.01)
+            run.kill_everything()
+        with Run(self.WORDS, self.run_dir, workers=workers, options=self.OPTIONS) as run:
+            self.assertEqual(run.hashes(), undisturbed(tuple(self.WORDS)), stop_after)
+            self.assertRegex(run.text, r"the run resumes before step [1-9]", stop_after)
+        verified = subprocess.run([BIN / "gradwire", "ledger", "verify", self.run_dir], text=True,
+                                  capture_output=True, timeout=60)
+        self.assertEqual(verified.returncode, 0, f"{stop_after}: {verified.stdout}{verified.stderr}")
+
+
+class PublishTest(PublishCase):
+    def test_killed_when_a_checkpoint_has_its_name_but_no_record(self):
+        self.check_killed_after(self.SECOND, workers=3)
+
+
+class EachPublishStepTest(PublishCase):
+    """For tests/run --long."""
+
+    def test_each_operation_of_a_checkpoint(self):
+        operations = self.operations()
+        self.assertGreater(len(operations), 15, operations)
+        record = ["sync-folder .", "write ledger/00000001.log", "sync ledger/00000001.log"]
+        ways = [self.FIRST + operations[:count] for count in range(1, len(operations) + 1)]
+        ways += [self.SECOND + record[:count] for count in (2, 3)]
+        for number, stop_after in enumerate(ways):
+            with self.subTest(after=stop_after[-1], number=number):
+                self.setUp()
+                self.check_killed_after(stop_after, workers=(1, 3, 4)[number % 3])
+        print(f"{len(ways)} kills")
+
+
 class KillEverythingTest(CheckpointCase):
     def test_ddp_on_one_and_three_processes(self):
         self.check(CASES["ddp, SGD"], on=(1, 3))
 
     def test_diloco_with_an_optimizer_of_each_rank(self):
         self.check(CASES["diloco"], on=(3,))
+
+    def test_int8_with_residuals_of_ranks_and_means(self):
+        self.check(CASES["int8 over the network"], on=(3,))
 
     def test_buffers_of_each_rank(self):
         self.check(SLOW_CASES["BatchNorm of each rank"], on=(3,))
@@ -282,8 +358,8 @@ class ResumeTest(RunDirCase):
 
     def test_runs_without_checkpoints_are_refused(self):
         for words, reason in ((["--sync", "parameter-server"], "aggregators keep the model"),
-                              (["--sync", "ddp", "--backend", "sharded", "--compress", "int8"],
-                               "residuals"),
+                              (["--sync", "gather-scatter", "--backend", "coordinator", "--compress",
+                                "int8"], "the coordinator keeps residuals"),
                               (["--sync", "all-reduce", "--backend", "gloo"], "cannot resume")):
             with self.subTest(reason):
                 # A worker of back end gloo carries one rank.

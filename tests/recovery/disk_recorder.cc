@@ -4,8 +4,12 @@
 //   KIND PATH TO OFFSET BYTES      separated by tabs; BYTES in hexadecimal
 //
 // Both variables are absolute and without links. tests/recovery/power_cut_main.cc reads the log.
-// All calls that it watches are in this file; a program that changes a file by another one, such as
-// mmap, would not be seen.
+//
+// DISK_STOP_AFTER, if it is set, has lines "KIND PATH", relative to DISK_ROOT, with "step-*" for
+// the folder of any checkpoint. Once these operations were done in this order, whatever else was
+// between them, the process appends the line "stopped" to the log, and stops itself. All calls that
+// it watches are in this file; a program that changes a file by another one, such as mmap, would
+// not be seen.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,6 +17,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
@@ -51,6 +56,34 @@ std::string Absolute(const char* path) {
   return syscall(SYS_getcwd, folder, sizeof(folder)) < 0 ? path : std::string(folder) + "/" + path;
 }
 
+// Returns the path as DISK_STOP_AFTER has it; "." for DISK_ROOT.
+std::string NameOf(const std::string& path) {
+  const std::string root = Variable("DISK_ROOT");
+  std::string name = path == root ? "." : path.substr(root.size() + 1);
+  if (name.rfind("step-", 0) == 0)
+    name.replace(5, name.find_first_not_of("0123456789", 5) - 5, "*");
+  return name;
+}
+
+void Append(int log, const std::string& line) {
+  // A log that cannot be written would hide faults.
+  if (syscall(SYS_write, log, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    std::abort();
+  }
+}
+
+// Needs Order().
+void StopIfDue(int log, const char* kind, const std::string& path) {
+  static auto* const rest = new std::string(Variable("DISK_STOP_AFTER"));
+  if (rest->empty()) return;
+  const size_t end = rest->find('\n');
+  if (rest->substr(0, end) != std::string(kind) + " " + NameOf(path)) return;
+  rest->erase(0, end == std::string::npos ? end : end + 1);
+  if (!rest->empty()) return;
+  Append(log, "stopped\n");
+  raise(SIGSTOP);
+}
+
 void Record(const char* kind, const std::string& path, const std::string& to = "",
             int64_t offset = 0, const std::string& bytes = "") {
   static const int log =
@@ -63,11 +96,8 @@ void Record(const char* kind, const std::string& path, const std::string& to = "
     line += kDigits[static_cast<unsigned char>(byte) >> 4];
     line += kDigits[byte & 15];
   }
-  line += "\n";
-  // A log that cannot be written would hide faults.
-  if (syscall(SYS_write, log, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    std::abort();
-  }
+  Append(log, line + "\n");
+  StopIfDue(log, kind, path);
 }
 
 int Open(const char* path, int flags, mode_t mode) {

@@ -40,6 +40,15 @@ def verdict(run_dir):
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 
+def shown(run_dir):
+    return json.loads(ledger("show", run_dir, "--json").stdout)
+
+
+def lost_ranks(run):
+    """Of the workers that this run of a ledger lost before its last view, in order."""
+    return [rank for view in run["views"] for worker in view["lost"] for rank in worker["ranks"]]
+
+
 def frames(data):
     """The places of the records: (first byte, end, type)."""
     places, at = [], 0
@@ -65,7 +74,7 @@ class RealLedgerTest(unittest.TestCase):
         return found
 
     def shown(self):
-        return json.loads(ledger("show", self.run_dir, "--json").stdout)
+        return shown(self.run_dir)
 
 
 class LedgerTest(RealLedgerTest):
@@ -75,8 +84,7 @@ class LedgerTest(RealLedgerTest):
             run.kill_worker(2)
             run.until_step(13)
             run.kill_everything()
-        lost = [worker for view in self.shown()["runs"][0]["views"] for worker in view["lost"]]
-        self.assertEqual([worker["ranks"] for worker in lost], [[2]])
+        self.assertEqual(lost_ranks(self.shown()["runs"][0]), [2])
         with Run(DDP, self.run_dir, workers=1) as run:
             run.hashes()
         self.assert_sound()

@@ -89,25 +89,27 @@ class Member:
 
 class LocalRun:
     """A coordinator, aggregators if there are any, and a worker for each rank, in `folder`. All have
-    ended with its block."""
+    ended with its block. Ranks in a row share one of `hosts`, addresses of this machine. `run_dir`: the
+    coordinator keeps a ledger there."""
 
-    def __init__(self, words, folder, deaths=(), aggregators=0):
+    def __init__(self, words, folder, deaths=(), aggregators=0, hosts=("127.0.0.1",), run_dir=None):
         self._folder = folder
         self._members = []
         try:
-            self._start(words, {death.rank: death for death in deaths}, aggregators)
+            self._start(words, {death.rank: death for death in deaths}, aggregators, hosts,
+                        ["--run-dir", run_dir] if run_dir else [])
         except BaseException:
             self.__exit__()
             raise
 
-    def _start(self, words, deaths, aggregators):
+    def _start(self, words, deaths, aggregators, hosts, keeps):
         port_file = self._folder / "ports"
         stops = any(death.by == signal.SIGSTOP for death in deaths.values())
         lease = ["--lease-seconds", str(LEASE_SECONDS)] if stops else []
         listen = ["--listen", "127.0.0.1:0", "--metrics", "off"]
         coordinator = self._add("coordinator", [
             "gradwire-coordinator", *listen, "--world-size", str(WORLD_SIZE), "--aggregators",
-            str(aggregators), *lease, "--chunk-kib", "16", "--port-file", str(port_file)])
+            str(aggregators), *lease, *keeps, "--chunk-kib", "16", "--port-file", str(port_file)])
         self._wait(lambda: port_file.exists() or coordinator.exit_code is not None)
         address = ["--coordinator", port_file.read_text().partition("grpc=")[2].split()[0]]
         for number in range(aggregators):
@@ -116,7 +118,9 @@ class LocalRun:
         for rank in range(WORLD_SIZE):
             death = deaths.get(rank)
             program = "gradwire-worker" if death is None else "dying-worker"
-            self._add(f"rank{rank}", [program, "--rank", str(rank), *address, "--summary",
+            host = hosts[rank * len(hosts) // WORLD_SIZE]
+            self._add(f"rank{rank}", [program, "--rank", str(rank), *address, "--listen",
+                                      f"{host}:0", "--advertise", host, "--summary",
                                       str(self._folder / "summary{rank}.json"), *words], death)
 
     def _add(self, name, argv, death=None):

@@ -1,6 +1,7 @@
 """Workers die at named points of a step, in every way that bytes are averaged, and the result is that
-of the undisturbed run, to the bit. MatrixTest, which takes long, prints a line for each cell;
-GRADWIRE_MATRIX="fold ring" takes those with all these words in their lines."""
+of the undisturbed run, to the bit. The ledger of the run is sound and has the losses. MatrixTest, which
+takes long, prints a line for each cell; GRADWIRE_MATRIX="fold ring" takes those with all these words in
+their lines."""
 import collections
 import dataclasses
 import functools
@@ -12,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+import ledger_test
 from local_run import AGGREGATORS, HANG, WORLD_SIZE, Death, LocalRun
 
 STEP = 4  # in which somebody dies
@@ -26,7 +28,9 @@ MODELS = {  # what becomes of buffers
 IN_A_STEP = ("hand-in", "window", "fold", "applied", "next-forward", "ready", "before-sealed",
              "sealed")
 IN_A_RECOVERY = ("new-view", "rewound")
-BACK_ENDS = ("coordinator", "sharded", "ring", "memory", "aggregators")
+BACK_ENDS = ("coordinator", "sharded", "ring", "memory", "aggregators", "hosts")
+# With "hosts", the ring between two hosts with two workers each.
+HOSTS = ("127.0.0.2", "127.0.0.3")
 # Somebody else folds: the worker sees the first mean, while others are still made.
 FOLDS_ELSEWHERE = ("coordinator", "aggregators")
 SYNCS = ("gather-scatter", "ddp")
@@ -65,10 +69,15 @@ def whole_matrix():
         yield Cell(*death, *way, victim=(number + other) % WORLD_SIZE)
 
 
-def summaries_of(words, **how):
-    with (tempfile.TemporaryDirectory() as folder,
-          LocalRun(words, pathlib.Path(folder), **how) as run):
-        return run.summaries()
+def summaries_of(words, check_run_dir=None, **how):
+    """With `check_run_dir`, the coordinator keeps a ledger, which gets its run directory at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = pathlib.Path(folder, "run") if check_run_dir else None
+        with LocalRun(words, pathlib.Path(folder), run_dir=run_dir, **how) as run:
+            summaries = run.summaries()
+        if check_run_dir:
+            check_run_dir(run_dir)
+        return summaries
 
 
 def hashes_of(summaries):
@@ -91,14 +100,21 @@ class CellTest(unittest.TestCase):
     def check(self, cell):
         lost = {death.rank for death in cell.deaths()} if cell.buffers == "kept" else {}
         expected = without_buffers(undisturbed(cell.words()), lost)
-        separate = cell.backend == "aggregators"
-        words = [*cell.words(), "--sync", cell.sync, "--backend",
-                 "sharded" if separate else cell.backend]
-        summaries = summaries_of(words, deaths=cell.deaths(),
-                                 aggregators=AGGREGATORS if separate else 0)
+        backend = {"aggregators": "sharded", "hosts": "ring"}.get(cell.backend, cell.backend)
+        words = [*cell.words(), "--sync", cell.sync, "--backend", backend]
+        how = {"aggregators": {"aggregators": AGGREGATORS}, "hosts": {"hosts": HOSTS}}
+        summaries = summaries_of(words, deaths=cell.deaths(), **how.get(cell.backend, {}),
+                                 check_run_dir=lambda run_dir: self.check_ledger(run_dir, cell))
         self.assertEqual(without_buffers(hashes_of(summaries), lost), expected)
         self.assertEqual({summary["failures"]["losses"] for summary in summaries},
                          {len(cell.deaths())})
+
+    def check_ledger(self, run_dir, cell):
+        code, found = ledger_test.verdict(run_dir)
+        self.assertEqual((code, found["findings"] if code < 2 else found), (0, []))
+        self.assertEqual(found["steps_with_samples"], ITERATIONS[cell.by])
+        lost = ledger_test.lost_ranks(ledger_test.shown(run_dir)["runs"][0])
+        self.assertEqual(sorted(lost), sorted(death.rank for death in cell.deaths()))
 
 
 class SelectionTest(CellTest):
@@ -131,7 +147,7 @@ class SelectionTest(CellTest):
         self.check(Cell("before-sealed", signal.SIGSTOP, "ring", "ddp"))
 
     def test_another_killed_when_it_hears_of_the_loss(self):
-        self.check(Cell("new-view", signal.SIGKILL, "ring", "ddp"))
+        self.check(Cell("new-view", signal.SIGKILL, "hosts", "ddp"))
 
 
 class MatrixTest(CellTest):

@@ -29,8 +29,15 @@ class TracedExchange : public Exchange {
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
     exchange_->Contribute(key, rank, terms);
   }
+  Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override {
+    return exchange_->TermsMemory(layout, bucket, rank);
+  }
+  Memory ResultMemory(LayoutId layout, Bucket bucket) override {
+    return exchange_->ResultMemory(layout, bucket);
+  }
   void SetRate(double rate) override { exchange_->SetRate(rate); }
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
+  std::vector<KeptValues> Kept(LayoutId layout) override { return exchange_->Kept(layout); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }
   absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }

@@ -13,6 +13,8 @@
 #include "common/compress/codec.h"
 #include "common/compress/compression.h"
 #include "common/compress/compression_totals.h"
+#include "common/wire/layout.h"
+#include "worker/backends/kept_values.h"
 
 namespace gradwire {
 
@@ -24,6 +26,11 @@ class Compressors {
 
   // Returns the compressor of a bucket of `elements`; it lives as long as this object.
   Compressor* Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements);
+
+  // Adds the state of the compressors of `ranks` for each coded bucket of a layout. `buckets`: on
+  // the wire or in float32; their bytes are the same.
+  void AddKept(LayoutId layout, absl::Span<const BucketSpec> buckets, absl::Span<const Rank> ranks,
+               std::vector<KeptValues>* kept);
 
   // Returns the bytes kept from step to step.
   uint64_t state_bytes() const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 #include "common/wire/slice_lender.h"
+#include "worker/backends/kept_values.h"
 
 namespace gradwire {
 
@@ -102,11 +104,33 @@ class Exchange {
   // contributes to a bucket of bytes, but all ranks if the model is served.
   virtual void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) = 0;
 
+  // Memory that an exchange offers for terms or results, so that it copies nothing. `owner` keeps
+  // it mapped, for longer than the exchange if it must.
+  struct Memory {
+    absl::Span<uint8_t> bytes = {};  // of the bucket's size; empty: the exchange offers none
+    std::shared_ptr<const void> owner = nullptr;
+  };
+
+  // Return memory for a bucket of an added layout. Contribute and Expect accept any memory, and
+  // copy unless they get exactly this. On the thread that calls Expect.
+  //   terms   of a rank of this worker, zero at first. Like all terms they must not change from
+  //           Contribute to `done`
+  //   result  only for reading: writing to it ends the process. It may be read from `done` until
+  //           this worker contributes to the bucket in the next step, and after a new view as long
+  //           as it is kept
+  virtual Memory TermsMemory(LayoutId /*layout*/, Bucket /*bucket*/, Rank /*rank*/) { return {}; }
+  virtual Memory ResultMemory(LayoutId /*layout*/, Bucket /*bucket*/) { return {}; }
+
   // Sets the learning rate of later contributions to a served model.
   virtual void SetRate(double /*rate*/) {}
 
   // Ends all transfers, now and later, with `reason` (not OK). From any thread.
   virtual void Cancel(absl::Status reason) = 0;
+
+  // Returns what it keeps of a layout from step to step. The caller may read and change the values
+  // between two steps: after all buckets of one are done, on the thread that contributes, before it
+  // contributes to the next.
+  virtual std::vector<KeptValues> Kept(LayoutId /*layout*/) { return {}; }
 
   // Ends in order after the last step: delivers the data that peers still need.
   virtual absl::Status Finish(absl::Time deadline) = 0;

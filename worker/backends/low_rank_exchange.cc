@@ -42,7 +42,9 @@ void LowRankExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets
 // Returns the key of the bucket, or of the left exchange of a gradient bucket.
 BucketKey LowRankExchange::Below(const BucketKey& key) const {
   if (IsWhole(key)) return {layouts_.whole, key.step, key.bucket};
-  return {layouts_.factors, Step(key.step.value() - layouts_.whole_steps),
+  const uint64_t first = layouts_.first_step.value();
+  const uint64_t whole = layouts_.whole_steps > first ? layouts_.whole_steps - first : 0;
+  return {layouts_.factors, Step(key.step.value() - whole),
           plan_.place(static_cast<size_t>(key.bucket.value()))};
 }
 
@@ -136,6 +138,41 @@ void LowRankExchange::OnEnd(const BucketKey& key, const absl::Status& status) {
   Transfer& transfer = TransferOf(key);
   if (transfer.status.ok()) transfer.status = status;
   if (--transfer.under_way == 0) End(key);
+}
+
+void LowRankExchange::Drain() {
+  BlockingCounter drained(1);
+  Post([&drained] { drained.Done(absl::OkStatus()); });
+  drained.Wait().IgnoreError();
+}
+
+// The last task of a step renews the basis, after the step's last bucket was done.
+std::vector<KeptValues> LowRankExchange::Kept(LayoutId) {
+  Drain();
+  std::vector<KeptValues> kept;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) AddKept(bucket, &kept);
+  return kept;
+}
+
+void LowRankExchange::AddKept(size_t bucket, std::vector<KeptValues>* kept) {
+  const Bucket number(static_cast<int>(bucket));
+  const std::vector<absl::Span<float>> state = buckets_[bucket].state();
+  for (const LowRankMatrix& matrix : plan_.buckets()[bucket].matrices) {
+    kept->push_back({"basis",
+                     absl::nullopt,
+                     number,
+                     matrix.first,
+                     {static_cast<int64_t>(matrix.rank), static_cast<int64_t>(matrix.columns)},
+                     state.front().subspan(matrix.right, matrix.rank * matrix.columns)});
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      kept->push_back({"error",
+                       ranks_[i],
+                       number,
+                       matrix.first,
+                       {},
+                       state[i + 1].subspan(matrix.residual, matrix.rows * matrix.columns)});
+    }
+  }
 }
 
 TransferTotals LowRankExchange::totals() const {

@@ -21,6 +21,7 @@ struct LowRankLayouts {
   LayoutId factors;          // has the plan's specs
   LayoutId whole;            // of the contributed buckets; used if whole_steps > 0
   uint64_t whole_steps = 0;  // number of first steps that use it
+  Step first_step = {};      // of the view; both layouts begin with it
 };
 
 // Sends gradient buckets as products of thin matrices (see LowRankBucket), through another exchange
@@ -46,6 +47,7 @@ class LowRankExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }
@@ -63,6 +65,9 @@ class LowRankExchange : public Exchange {
   void Count(const CompressionTotals& more);
   bool IsWhole(const BucketKey& key) const { return key.step.value() < layouts_.whole_steps; }
   BucketKey Below(const BucketKey& key) const;
+  // Waits until the thread has done all tasks so far, which wait for nothing.
+  void Drain();
+  void AddKept(size_t bucket, std::vector<KeptValues>* kept);
   bool IsGradient(const BucketKey& key) const;
   void Post(std::function<void()> task);
   std::function<void()> NextTask();

@@ -15,10 +15,9 @@ FlatGradient::FlatGradient(const std::vector<torch::Tensor>& parameters, double 
   for (size_t index = parameters.size(); index-- > 0;) {
     const torch::Tensor& parameter = parameters[index];
     if (!parameter.requires_grad() || parameter.numel() == 0) continue;
-    if (!open) buckets_.push_back({elements_, 0, parameters_.size(), 0});
+    if (!open) buckets_.push_back({0, parameters_.size(), 0});
     Range& bucket = buckets_.back();
-    parameters_.push_back({parameter, index, buckets_.size() - 1, elements_});
-    elements_ += parameter.numel();
+    parameters_.push_back({parameter, index, buckets_.size() - 1, bucket.size});
     bucket.size += parameter.numel();
     ++bucket.parameters;
     const double cap =
@@ -28,10 +27,36 @@ FlatGradient::FlatGradient(const std::vector<torch::Tensor>& parameters, double 
   Allocate(1, /*mean=*/false);
 }
 
-void FlatGradient::Allocate(size_t ranks, bool mean) {
+// `memory_of`: the exchange's memory for a bucket.
+template <typename MemoryOf>
+FlatGradient::Buckets FlatGradient::Make(const MemoryOf& memory_of) const {
+  Buckets made;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    const Exchange::Memory memory = memory_of(Bucket(static_cast<int>(bucket)));
+    made.push_back(memory.bytes.empty()
+                       ? torch::zeros({buckets_[bucket].size})
+                       : torch::from_blob(memory.bytes.data(), {buckets_[bucket].size},
+                                          [owner = memory.owner](void*) {}));
+  }
+  return made;
+}
+
+void FlatGradient::Allocate(size_t ranks, bool mean, const MemoryLender& lender) {
   terms_.clear();
-  for (size_t rank = 0; rank < ranks; ++rank) terms_.push_back(torch::zeros({elements_}));
-  mean_ = mean ? torch::zeros({elements_}) : torch::Tensor();
+  mean_.clear();
+  Exchange* const exchange = lender.exchange;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    terms_.push_back(Make([&](Bucket bucket) {
+      return exchange == nullptr ? Exchange::Memory()
+                                 : exchange->TermsMemory(lender.layout, bucket, lender.ranks[rank]);
+    }));
+  }
+  if (!mean) return;
+  mean_ = Make([&](Bucket bucket) {
+    return exchange == nullptr || !lender.lends_mean
+               ? Exchange::Memory()
+               : exchange->ResultMemory(lender.layout, bucket);
+  });
 }
 
 std::vector<BucketSpec> FlatGradient::Specs() const {

@@ -9,18 +9,29 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/ids.h"
 #include "common/wire/layout.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
 
-// The gradients of all parameters in contiguous memory, several times:
+// The exchange whose memory a FlatGradient takes, if it offers some.
+struct MemoryLender {
+  Exchange* exchange = nullptr;  // null: the process's own memory
+  LayoutId layout;
+  std::vector<Rank> ranks;  // carried, in order
+  bool lends_mean = false;  // the mean is only read
+};
+
+// The gradients of all parameters, several times, with each bucket in contiguous memory:
 //
 //   terms   the gradients of backward: once for each carried rank
 //   mean    the result, averaged over all ranks
 //
-// Parameters are in reverse order, as backward computes them, and are cut into buckets of whole
-// parameters. Parameter i means index i in that order. Not thread-safe; other threads may read and
-// write the spans of a bucket as long as no method writes them.
+// The memory is the exchange's, if it offers some (see Exchange::Memory), so that it copies
+// nothing. Parameters are in reverse order, as backward computes them, and are cut into buckets of
+// whole parameters. Parameter i means index i in that order. Not thread-safe; other threads may
+// read and write the spans of a bucket as long as no method writes them.
 class FlatGradient {
  public:
   // `parameters`: float32, on the CPU; leaves out those that do not require a gradient or are
@@ -30,7 +41,7 @@ class FlatGradient {
   FlatGradient(const std::vector<torch::Tensor>& parameters, double bucket_cap_bytes);
 
   // Allocates the terms of `ranks` ranks and, if `mean`, the mean; all zero.
-  void Allocate(size_t ranks, bool mean);
+  void Allocate(size_t ranks, bool mean, const MemoryLender& lender = {});
 
   size_t bucket_count() const { return buckets_.size(); }
   std::vector<BucketSpec> Specs() const;
@@ -50,8 +61,8 @@ class FlatGradient {
 
   // Return a bucket of the terms of carried rank `rank`, or of the mean, in one dimension; the
   // memory is shared.
-  torch::Tensor terms(size_t rank, size_t bucket) const { return Cut(terms_[rank], bucket); }
-  torch::Tensor mean(size_t bucket) const { return Cut(mean_, bucket); }
+  torch::Tensor terms(size_t rank, size_t bucket) const { return terms_[rank][bucket]; }
+  torch::Tensor mean(size_t bucket) const { return mean_[bucket]; }
   // Returns the part of the mean for parameter `index` of a bucket.
   torch::Tensor mean(size_t bucket, size_t index) const {
     return View(mean_, buckets_[bucket].first_parameter + index);
@@ -65,8 +76,7 @@ class FlatGradient {
 
  private:
   struct Range {
-    int64_t first = 0;  // elements
-    int64_t size = 0;
+    int64_t size = 0;  // elements
     size_t first_parameter = 0;
     size_t parameters = 0;
   };
@@ -74,21 +84,22 @@ class FlatGradient {
     torch::Tensor tensor;
     size_t index = 0;
     size_t bucket = 0;
-    int64_t first = 0;  // element
+    int64_t first = 0;  // element of the bucket
   };
-  torch::Tensor Cut(const torch::Tensor& flat, size_t bucket) const {
-    return flat.narrow(0, buckets_[bucket].first, buckets_[bucket].size);
-  }
-  torch::Tensor View(const torch::Tensor& flat, size_t i) const {
-    const torch::Tensor& like = parameters_[i].tensor;
-    return flat.narrow(0, parameters_[i].first, like.numel()).view(like.sizes());
+  using Buckets = std::vector<torch::Tensor>;  // of one dimension
+
+  template <typename MemoryOf>
+  Buckets Make(const MemoryOf& memory_of) const;
+  torch::Tensor View(const Buckets& flat, size_t i) const {
+    const Parameter& parameter = parameters_[i];
+    const torch::Tensor& like = parameter.tensor;
+    return flat[parameter.bucket].narrow(0, parameter.first, like.numel()).view(like.sizes());
   }
 
   std::vector<Parameter> parameters_;  // in reverse order
   std::vector<Range> buckets_;
-  int64_t elements_ = 0;
-  std::vector<torch::Tensor> terms_;  // by carried rank
-  torch::Tensor mean_;
+  std::vector<Buckets> terms_;  // by carried rank
+  Buckets mean_;
 };
 
 }  // namespace gradwire

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tens
 Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
                  const ReducerOptions& options)
     : updater_(options.updater),
+      only_reads_mean_(options.only_reads_mean),
       gradient_(parameters, options.bucket_cap_bytes),
       buffers_(OwnTensors(std::move(buffers), parameters, own_models()),
                options.broadcast_buffers && !own_models(), options.undoable),
@@ -80,7 +81,8 @@ std::vector<BucketSpec> Reducer::BucketSpecs() const {
 
 void Reducer::Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
   ranks_ = std::move(ranks);
-  gradient_.Allocate(own_models() ? 1 : ranks_.size(), /*mean=*/!own_models());
+  gradient_.Allocate(own_models() ? 1 : ranks_.size(), /*mean=*/!own_models(),
+                     {own_models() ? nullptr : exchange, layout, ranks_, only_reads_mean_});
   buffers_.SetRanks(ranks_);
   exchange_.Attach(exchange, layout, bucket_count(), ranks_.size());
 }

@@ -45,6 +45,9 @@ struct ReducerOptions {
   // saves memory; the optimizer reads mean().
   bool keep_grad = false;
   Updater updater = Updater::kAll;
+  // Whether the mean is only read, so that it may lie where the exchange has it (see
+  // Exchange::ResultMemory). Else it is this object's own.
+  bool only_reads_mean = false;
   // Whether steps may be undone (see Rewind) if buffers are not broadcast. Keep must then be called
   // once for each step, in order. Keeps up to two more copies of each rank's buffers.
   bool undoable = false;
@@ -178,7 +181,8 @@ class Reducer {
   absl::StatusOr<size_t> NextBucket();
 
   // Returns the mean over all ranks of a gradient bucket that NextBucket returned: one dimension,
-  // parameter after parameter. Valid until the next step contributes that bucket.
+  // parameter after parameter. Valid until the next step contributes that bucket. With
+  // only_reads_mean, never write to it.
   torch::Tensor mean(size_t bucket) const { return gradient_.mean(bucket); }
   // Returns the part of it for ParametersOf(bucket)[index], in its shape.
   torch::Tensor mean(size_t bucket, size_t index) const { return gradient_.mean(bucket, index); }
@@ -216,6 +220,7 @@ class Reducer {
   absl::Status ContributeAndTakeModel();
 
   const Updater updater_;
+  const bool only_reads_mean_;
   FlatGradient gradient_;
   RankBuffers buffers_;
   GradientHooks hooks_;

@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <sstream>
 #include <string>
-#include <type_traits>
 #include <utility>
 
+#include "worker/learning/optimizer_key.h"
 #include "worker/learning/update.h"
 
 namespace gradwire {
@@ -30,19 +29,6 @@ std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) 
     }
   }
   return slices;
-}
-
-// Returns a key of an optimizer's state: newer versions of torch use the address of a tensor, older
-// ones that address as text.
-template <typename Map>
-typename Map::key_type KeyOf(const torch::Tensor& slice) {
-  if constexpr (std::is_same_v<typename Map::key_type, std::string>) {
-    std::ostringstream text;
-    text << slice.unsafeGetTensorImpl();
-    return text.str();
-  } else {
-    return slice.unsafeGetTensorImpl();
-  }
 }
 
 // Bypasses the caches, which hold the optimizer's next data: a saved copy is rarely read.
@@ -120,7 +106,7 @@ void TorchUpdate::Undo() {
   for (size_t i = 0; i < slices_.size(); ++i) {
     std::vector<torch::Tensor> tensors;
     for (const torch::Tensor& saved : saved_state_[i]) tensors.push_back(saved.clone());
-    states[KeyOf<std::decay_t<decltype(states)>>(slices_[i])] = kind_.state_of(tensors);
+    states[OptimizerKeyOf(states, slices_[i])] = kind_.state_of(tensors);
   }
 }
 
@@ -128,7 +114,7 @@ std::vector<std::vector<torch::Tensor>> TorchUpdate::StateOfSlices() const {
   const auto& states = std::as_const(*optimizer_).state();
   std::vector<std::vector<torch::Tensor>> of_slices;
   for (const torch::Tensor& slice : slices_) {
-    const auto found = states.find(KeyOf<std::decay_t<decltype(states)>>(slice));
+    const auto found = states.find(OptimizerKeyOf(states, slice));
     if (found == states.end()) return {};
     of_slices.push_back(kind_.tensors_of(*found->second));
     if (of_slices.back().empty()) return {};
@@ -160,7 +146,7 @@ void TorchUpdate::SetState(const std::vector<torch::Tensor>& state) {
       const bool shared = kind_.dimensions[tensors.size()] == 0;
       tensors.push_back(shared ? whole : whole.narrow(0, first, slice.numel()).clone());
     }
-    states[KeyOf<std::decay_t<decltype(states)>>(slice)] = kind_.state_of(tensors);
+    states[OptimizerKeyOf(states, slice)] = kind_.state_of(tensors);
     first += slice.numel();
   }
 }

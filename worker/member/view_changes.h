@@ -36,6 +36,14 @@ class SharedExchange : public Exchange {
     MutexLock lock(&mutex_);
     exchange_->Contribute(key, rank, terms);
   }
+  Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override {
+    MutexLock lock(&mutex_);
+    return exchange_->TermsMemory(layout, bucket, rank);
+  }
+  Memory ResultMemory(LayoutId layout, Bucket bucket) override {
+    MutexLock lock(&mutex_);
+    return exchange_->ResultMemory(layout, bucket);
+  }
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }

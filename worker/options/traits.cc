@@ -36,6 +36,11 @@ GRADWIRE_TRAIT(BackendTraits, NoTls, , tls, false)
 GRADWIRE_TRAIT(BackendTraits, UnderMpirun, , under_mpirun, true)
 #undef GRADWIRE_TRAIT
 
+bool LoadsWorkersAlike(LinkPattern links) {
+  return links == LinkPattern::kWorkers || links == LinkPattern::kRing ||
+         links == LinkPattern::kPairs;
+}
+
 SyncTraits SyncTraits::Averages(absl::string_view backend) && {
   averages = true;
   default_backend = std::string(backend);

@@ -38,10 +38,15 @@ struct SyncTraits {
 // The network links that an average loads.
 enum class LinkPattern {
   kCoordinator,  // gradients go to the coordinator, and means come back
-  kWorkers,      // none to the coordinator, the same between all workers
+  kWorkers,      // none to the coordinator, the same at all workers
+  kRing,         // as kWorkers, from each to the next; a mean enters each host once
+  kPairs,        // as kWorkers, the same between any two
   kTree,         // none to the coordinator, most at rank 0
   kNone,         // nothing is sent: all workers share the memory of one host
 };
+
+// Whether all workers send the same, and nothing goes to the coordinator.
+bool LoadsWorkersAlike(LinkPattern links);
 
 // The collectives that a back end has.
 enum class Collectives {

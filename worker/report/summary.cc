@@ -33,6 +33,7 @@ Json Configuration(const Summary& summary) {
                {"dataset", summary.dataset},
                {"batch_size", summary.batch_size},
                {"iterations", summary.iterations}};
+  if (summary.first_step > 0) json["first_step"] = summary.first_step;
   if (summary.emulated.has_value()) {
     json["emulated"] = {{"forward_seconds", summary.emulated->forward_seconds},
                         {"backward_seconds", summary.emulated->backward_seconds}};

@@ -42,6 +42,7 @@ struct Summary {
   };
   absl::optional<Emulated> emulated;  // absent if the model computes
   int64_t iterations = 0;
+  int64_t first_step = 0;  // of a run that continued from a checkpoint; else 0
   struct Ended {   // early, before all iterations were done
     int code = 0;  // of the process
     std::string reason;

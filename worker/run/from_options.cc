@@ -9,6 +9,7 @@
 #include "common/base/environment.h"
 #include "common/base/host.h"
 #include "common/base/output_file.h"
+#include "common/compress/codec.h"
 #include "common/wire/view.h"
 #include "common/wire/xxh3.h"
 #include "worker/ddp/model_layout.h"
@@ -38,6 +39,20 @@ std::string WhyNotRecover(const WorkerOptions& options) {
   return absl::StrCat("with back end ", options.backend, " a worker carries one rank");
 }
 
+bool MeansHaveResiduals(const Compression& compression) {
+  return compression.is_coded() && CodingOf(compression.dtype)->has_residual();
+}
+
+}  // namespace
+
+std::string WhyNotKept(const Compression& compression, const std::string& backend) {
+  if (!MeansHaveResiduals(compression) || backend != kAutoOfGathering) return "";
+  return absl::StrCat("with this compression and back end ", backend,
+                      " the coordinator keeps residuals; back end sharded has them at workers");
+}
+
+namespace {
+
 // Returns why the state of a worker with these options cannot be kept in checkpoints; empty if it
 // can.
 std::string WhyNoCheckpoints(const WorkerOptions& options) {
@@ -45,10 +60,9 @@ std::string WhyNoCheckpoints(const WorkerOptions& options) {
   if (TraitsOfSync(options.sync).served) {
     return absl::StrCat("with --sync ", options.sync, " the aggregators keep the model");
   }
-  if (options.compress != WorkerOptions().compress) {
-    return absl::StrCat("with --compress ", options.compress,
-                        " aggregators and ranks keep residuals");
-  }
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  const std::string kept = compression.ok() ? WhyNotKept(*compression, options.backend) : "";
+  if (!kept.empty()) return kept;
   // It has no view that begins later than with step 0.
   if (!TraitsOfBackend(options.backend).recovers) {
     return absl::StrCat("with --backend ", options.backend, " a run cannot resume");
@@ -86,11 +100,12 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
 
 absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
     RunMember* member, const std::string& name, const Layout& tensors, const Reducer& reducer,
-    const Compression& compression, std::vector<Rank> ranks) {
+    const Compression& compression, const View& view) {
   LowRankPlan plan = LowRankPlanOf(reducer, compression.rank);
   const auto factors = member->Declare(name, tensors, plan.specs());
   if (!factors.ok()) return factors.status();
-  LowRankLayouts layouts = {*factors, *factors, static_cast<uint64_t>(compression.warmup_steps)};
+  LowRankLayouts layouts = {*factors, *factors, static_cast<uint64_t>(compression.warmup_steps),
+                            view.first_step};
   if (layouts.whole_steps > 0) {
     const auto whole =
         member->Declare(absl::StrCat(name, ", whole gradients"), tensors, reducer.BucketSpecs());
@@ -101,7 +116,17 @@ absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
       "{}: {} of {} bytes of gradients travel in a step; each rank keeps {} bytes of residuals",
       name, plan.factor_bytes(), plan.gradient_bytes(), plan.residual_bytes());
   return std::make_unique<LowRankExchange>(&member->exchange(), std::move(plan), layouts,
-                                           std::move(ranks));
+                                           view.OwnRanks());
+}
+
+absl::Status CheckKept(const Compression& compression, const std::string& backend,
+                       const View& view) {
+  const bool elsewhere = backend == kAutoOfGathering || !view.aggregators.empty();
+  if (!view.keeps_state || !elsewhere || !MeansHaveResiduals(compression)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--run-dir: got means that ", view.aggregators.empty() ? "the coordinator" : "aggregators",
+      " compress, and whose residuals no worker has; expected --backend sharded, which makes the "
+      "workers aggregators"));
 }
 
 namespace {

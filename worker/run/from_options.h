@@ -32,11 +32,18 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples);
 
 // Declares, under `name` and instead of the reducer's buckets, the factors that `compression` makes
 // of the gradients of `tensors`. Returns the exchange for them; the reducer may use it with any
-// layout. `member` must be connected and outlive the exchange; `ranks` are the carried ones. Logs
-// the bytes that are sent and kept. Errors: those of RunMember::Declare.
+// layout. `member` must be connected, with `view`, and outlive the exchange. Logs the bytes that
+// are sent and kept. Errors: those of RunMember::Declare.
 absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
     RunMember* member, const std::string& name, const Layout& tensors, const Reducer& reducer,
-    const Compression& compression, std::vector<Rank> ranks);
+    const Compression& compression, const View& view);
+
+// Returns why a run with this codec and back end keeps no state in checkpoints; empty if it may.
+std::string WhyNotKept(const Compression& compression, const std::string& backend);
+// Returns InvalidArgument if `view` keeps its state in checkpoints, but an aggregator that is no
+// worker keeps residuals of means. `backend`: the one in force.
+absl::Status CheckKept(const Compression& compression, const std::string& backend,
+                       const View& view);
 
 // Convert a worker's checked options to the options of its parts.
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);

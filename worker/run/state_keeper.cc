@@ -14,7 +14,7 @@ namespace {
 constexpr absl::Duration kFetchTimeout = absl::Seconds(60);
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 
-// The coordinator's checkpoint, for StateRestorer.
+// The coordinator's checkpoint, for StateReader.
 absl::Status FetchInto(StateFetcher* fetcher, const std::string& section, const std::string& key,
                        const torch::Tensor& tensor) {
   auto* const bytes = static_cast<uint8_t*>(tensor.data_ptr());
@@ -23,8 +23,8 @@ absl::Status FetchInto(StateFetcher* fetcher, const std::string& section, const 
 
 }  // namespace
 
-StateKeeper::StateKeeper(TrainingParts parts, Run run, RunMember* member, HeldState* held)
-    : parts_(std::move(parts)),
+StateKeeper::StateKeeper(StateOwner* owner, Run run, RunMember* member, HeldState* held)
+    : owner_(owner),
       run_(std::move(run)),
       member_(member),
       held_(held),
@@ -35,8 +35,8 @@ bool StateKeeper::IsLast(Step next) const {
 }
 
 void StateKeeper::BeforeStep(Step next, const View& view) {
-  if (!view.keeps_state || !schedule_.Take(next, parts_.sync->IsAtBorder())) return;
-  if (restorer_.has_value() && next == resumed_) return;  // it is that of the checkpoint
+  if (!view.keeps_state || !schedule_.Take(next, owner_->IsAtBorder())) return;
+  if (reader_.has_value() && next == resumed_) return;  // it is that of the checkpoint
   const absl::optional<Step> kept = held_->step();
   if (!kept.has_value() || IsLast(next)) return Copy(next, view);
   v1::Holds declined;
@@ -57,11 +57,10 @@ void StateKeeper::Copy(Step next, const View& view) {
   holds.set_lr(run_.learning_rate(next));
   copied_ = next;
   copied_in_ = view.generation;
-  held_->Hold(view.run_id, std::make_shared<StateCopy>(CopyState(parts_)), std::move(holds));
+  held_->Hold(view.run_id, std::make_shared<StateCopy>(owner_->Copy()), std::move(holds));
 }
 
-absl::Status StateKeeper::AwaitLast(const View& view, absl::Duration patience) {
-  const Step last(static_cast<uint64_t>(run_.total_steps));
+absl::Status StateKeeper::AwaitLast(Step last, const View& view, absl::Duration patience) {
   if (!view.keeps_state || resumed_ == last) return absl::OkStatus();
   if (copied_ != last || copied_in_ != view.generation) Copy(last, view);
   const absl::Time deadline = SteadyNow() + patience;
@@ -84,16 +83,16 @@ absl::Status StateKeeper::Resume(const View& view) {
   absl::StatusOr<v1::StateCatalog> catalog = fetcher_->Describe();
   if (!catalog.ok()) return catalog.status();
   resumed_ = view.first_step;
-  restorer_.emplace(parts_, *std::move(catalog),
-                    [this](auto&&... tensor) { return FetchInto(fetcher_.get(), tensor...); });
-  if (absl::Status restored = restorer_->BeforeAttach(); !restored.ok()) return restored;
+  reader_.emplace(*std::move(catalog),
+                  [this](auto&&... tensor) { return FetchInto(fetcher_.get(), tensor...); });
+  if (absl::Status restored = owner_->RestoreCommon(*reader_); !restored.ok()) return restored;
   spdlog::info("resumes before step {}", resumed_.value());
   return absl::OkStatus();
 }
 
 absl::Status StateKeeper::ResumeRanks(const View& view) {
-  if (!restorer_.has_value() || view.first_step != resumed_) return absl::OkStatus();
-  return restorer_->AfterAttach();
+  if (!reader_.has_value() || view.first_step != resumed_) return absl::OkStatus();
+  return owner_->RestoreOwn(*reader_);
 }
 
 }  // namespace gradwire

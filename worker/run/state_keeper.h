@@ -14,27 +14,28 @@
 #include "worker/member/member.h"
 #include "worker/state/checkpoint_schedule.h"
 #include "worker/state/held_state.h"
-#include "worker/state/training_state.h"
+#include "worker/state/state_owner.h"
+#include "worker/state/state_reader.h"
 
 namespace gradwire {
 
-// A worker's part in checkpoints and in a resumed run:
+// A worker's or a program's part in checkpoints and in a resumed run:
 //
 //   BeforeStep ── copy ──► HeldState ──► the coordinator fetches it, and says Saved
 //   Resume ◄── the coordinator's checkpoint
 //
-// The trainer's thread calls; only Ask may be called from any.
+// The thread that trains calls; only Ask may be called from any.
 class StateKeeper {
  public:
   struct Run {
     uint64_t checkpoint_every = 0;  // steps; 0: none but the last and those of Ask
-    int64_t total_steps = 0;
-    int64_t steps_per_epoch = 0;
+    int64_t total_steps = 0;        // 0: not known
+    int64_t steps_per_epoch = 0;    // 0: not known
     LearningRate learning_rate;
   };
 
-  // The pointers, and those in `parts`, must outlive this object.
-  StateKeeper(TrainingParts parts, Run run, RunMember* member, HeldState* held);
+  // The pointers must outlive this object.
+  StateKeeper(StateOwner* owner, Run run, RunMember* member, HeldState* held);
 
   // The coordinator asks for a copy of the state before `step`.
   void Ask(Step step) { schedule_.Add(step); }
@@ -44,15 +45,15 @@ class StateKeeper {
 
   // Between two steps: copies the state before `next`, if a copy is due, and reports it.
   void BeforeStep(Step next, const View& view);
-  // After the last step: waits until the coordinator has written its state, at most `patience`; a
-  // coordinator that needs longer only loses that checkpoint. Returns how the run ended, or Aborted
-  // if a newer view came.
-  absl::Status AwaitLast(const View& view, absl::Duration patience);
+  // After the step before `last`, which was the last one: waits until the coordinator has written
+  // the state, at most `patience`; a coordinator that needs longer only loses that checkpoint.
+  // Returns how the run ended, or Aborted if a newer view came.
+  absl::Status AwaitLast(Step last, const View& view, absl::Duration patience);
   // A later view begins: copies of steps that will be computed again are void.
   void OnView(const View& view) { held_->Drop(view.first_step); }
 
   // Before Attach, with the first view: fetches the state before its first step from the
-  // coordinator, unless that is step 0. Errors: those of StateRestorer.
+  // coordinator, unless that is step 0. Errors: those of StateReader.
   absl::Status Resume(const View& view);
   // After each Attach: restores what the carried ranks have for themselves, if no step was computed
   // since Resume.
@@ -62,7 +63,7 @@ class StateKeeper {
   void Copy(Step next, const View& view);
   bool IsLast(Step next) const;
 
-  const TrainingParts parts_;
+  StateOwner* const owner_;
   const Run run_;
   RunMember* const member_;
   HeldState* const held_;
@@ -72,7 +73,7 @@ class StateKeeper {
   Generation copied_in_;
 
   std::unique_ptr<StateFetcher> fetcher_;
-  absl::optional<StateRestorer> restorer_;  // set if this run was resumed
+  absl::optional<StateReader> reader_;  // set if this run was resumed
   Step resumed_;
 };
 

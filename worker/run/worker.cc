@@ -295,6 +295,8 @@ absl::Status Worker::Attach() {
   if (member_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<Compression> compression = CompressionOf(options_);
   if (!compression.ok()) return compression.status();
+  if (absl::Status kept = CheckKept(*compression, backend_in_force_, view_); !kept.ok())
+    return kept;
   return compression->has_factors() ? AttachLowRank(*compression) : AttachBuckets();
 }
 
@@ -314,11 +316,11 @@ absl::Status Worker::AttachBuckets() {
 absl::Status Worker::AttachLowRank(const Compression& compression) {
   if (absl::Status connected = member_->Connect(view_); !connected.ok()) return connected;
   auto low_rank = ConnectLowRank(member_.get(), options_.model, LayoutOf(*model_),
-                                 trainer_->reducer(), compression, ranks_);
+                                 trainer_->reducer(), compression, view_);
   if (!low_rank.ok()) return low_rank.status();
   low_rank_ = *std::move(low_rank);
   sync_->Attach(low_rank_.get(), LayoutId(0), ranks_);
-  return absl::OkStatus();
+  return state_->ResumeRanks(view_);
 }
 
 TrainingSize Worker::Size() const { return {view_.world_size, StepsPerEpoch(), TotalSteps()}; }
@@ -374,6 +376,7 @@ absl::Status Worker::MakeReporter() {
   const std::vector<BucketSpec> buckets =
       sync_ == nullptr ? std::vector<BucketSpec>() : sync_->BucketSpecs();
   in_force.backend = ChosenBackend(options_.backend, view_, member->transport, buckets);
+  backend_in_force_ = in_force.backend;
   auto reporter = StepReporter::Create(
       in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_}, &metrics_);
   if (!reporter.ok()) return reporter.status();

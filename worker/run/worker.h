@@ -32,6 +32,7 @@
 #include "worker/run/stopper.h"
 #include "worker/run/trainer.h"
 #include "worker/state/held_state.h"
+#include "worker/state/training_state.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
@@ -139,6 +140,7 @@ class Worker {
   std::vector<Rank> first_ranks_;          // in the first view
   Step first_step_;                        // of the first view
   LayoutId layout_;                        // of the gradients
+  std::string backend_in_force_;           // in the first view
   View trained_view_;                      // the last view in which it trained
   // Times of SteadyNow: when training broke off for another view; when that view arrived; and since
   // when no lasting work was done (none: all work so far lasts).
@@ -174,7 +176,8 @@ class Worker {
   std::unique_ptr<Evaluator> evaluator_;       // uses the exchange; null without --evaluate
   absl::optional<LayoutId> evaluations_;       // set if they are divided
   std::unique_ptr<Synchronizer> sync_;         // null for a sync that averages nothing
-  std::unique_ptr<StateKeeper> state_;         // null without a member
+  std::unique_ptr<TrainingState> training_state_;
+  std::unique_ptr<StateKeeper> state_;  // null without a member
   std::unique_ptr<Loader> loader_;
   uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks
 };

@@ -21,10 +21,14 @@ void Worker::MakeStateKeeper(LearningRate learning_rate) {
   parts.reducer = &trainer_->reducer();
   parts.sync = sync_.get();
   parts.optimizers = [this](size_t index) { return trainer_->Optimizers(index); };
+  parts.kept = [this] {
+    return low_rank_ != nullptr ? low_rank_->Kept(LayoutId(0)) : member_->exchange().Kept(layout_);
+  };
   parts.broadcast = options_.broadcast_buffers;
   parts.undoable = view_.seals;
+  training_state_ = std::make_unique<TrainingState>(std::move(parts));
   state_ =
-      std::make_unique<StateKeeper>(std::move(parts),
+      std::make_unique<StateKeeper>(training_state_.get(),
                                     StateKeeper::Run{view_.checkpoint_every, TotalSteps(),
                                                      StepsPerEpoch(), std::move(learning_rate)},
                                     member_.get(), &held_state_);
@@ -34,9 +38,9 @@ void Worker::MakeStateKeeper(LearningRate learning_rate) {
 
 absl::Status Worker::AwaitLastCheckpoint() {
   if (state_ == nullptr || !view_.keeps_state) return absl::OkStatus();
-  BeginPhase("checkpoint", Step(static_cast<uint64_t>(TotalSteps())), /*waits=*/false,
-             absl::nullopt);
-  return state_->AwaitLast(view_, absl::Seconds(options_.step_timeout_seconds));
+  const Step last(static_cast<uint64_t>(TotalSteps()));
+  BeginPhase("checkpoint", last, /*waits=*/false, absl::nullopt);
+  return state_->AwaitLast(last, view_, absl::Seconds(options_.step_timeout_seconds));
 }
 
 }  // namespace gradwire

@@ -1,9 +1,8 @@
 #include "worker/state/training_state.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "common/base/status_util.h"
 #include "common/state/state_plan.h"
+#include "worker/state/kept_state.h"
 #include "worker/sync/pseudo_gradient.h"
 
 namespace gradwire {
@@ -49,13 +48,6 @@ Named OwnTensors(const TrainingParts& parts, Rank rank) {
   return own;
 }
 
-// A part of a bucket's data: the elements of one tensor.
-struct PartOfBucket {
-  std::string name;
-  torch::Tensor tensor;
-  int64_t first = 0;
-};
-
 std::vector<PartOfBucket> PartsOfBucket(const TrainingParts& parts, const Named& parameters,
                                         size_t bucket) {
   std::vector<PartOfBucket> of_bucket;
@@ -79,6 +71,14 @@ std::vector<PartOfBucket> PartsOfOuter(const TrainingParts& parts, const Named& 
     first += tensor.numel();
   }
   return of_bucket;
+}
+
+// The names of what the exchange keeps. Only gradients are compressed.
+PartsOfBuckets NamesOfGradients(const TrainingParts& parts) {
+  return [&parts, parameters = ParametersOf(*parts.model)](size_t bucket) {
+    return bucket < parts.reducer->gradient_buckets() ? PartsOfBucket(parts, parameters, bucket)
+                                                      : std::vector<PartOfBucket>();
+  };
 }
 
 torch::Tensor Slice(const torch::Tensor& flat, const PartOfBucket& part) {
@@ -158,49 +158,37 @@ void CopyModel(const TrainingParts& parts, const Named& parameters,
   }
 }
 
-}  // namespace
+// Restores from `reader`; both outlive it.
+class Restorer {
+ public:
+  Restorer(const TrainingParts& parts, const StateReader& reader)
+      : parts_(parts), reader_(reader) {}
 
-std::vector<StateTensorRef> CopyState(const TrainingParts& parts) {
-  const torch::NoGradGuard values_only;
-  const Named parameters = ParametersOf(*parts.model);
-  std::vector<StateTensorRef> tensors;
-  CopyModel(parts, parameters, &tensors);
-  if (parts.sync->outer() == nullptr) {
-    CopyOptimizer(parts, parameters, kOptimizerSection, "", parts.optimizers(0), &tensors);
+  absl::Status BeforeAttach() const;
+  absl::Status AfterAttach() const;
+
+ private:
+  bool Has(const std::string& section, const std::string& key) const {
+    return reader_.Find(section, key) != nullptr;
   }
-  CopyRanks(parts, parameters, &tensors);
-  if (parts.sync->outer() != nullptr) CopyOuter(parts, parameters, &tensors);
-  return tensors;
-}
-
-const v1::StateTensor* StateRestorer::Find(const std::string& section,
-                                           const std::string& key) const {
-  for (const v1::StateSection& candidate : catalog_.sections()) {
-    if (candidate.name() != section) continue;
-    for (const v1::StateTensor& tensor : candidate.tensors()) {
-      if (tensor.key() == key) return &tensor;
-    }
+  absl::Status Get(const std::string& section, const std::string& key,
+                   const torch::Tensor& tensor) const {
+    return reader_.Get(section, key, tensor);
   }
-  return nullptr;
-}
+  absl::Status GetOptimizer(const std::string& section, const std::string& prefix,
+                            absl::Span<SlicedOptimizer> optimizers) const;
+  absl::Status GetOptimizerOfBucket(const std::string& section, const std::string& prefix,
+                                    size_t bucket, SlicedOptimizer* optimizer) const;
+  absl::Status GetRank(size_t index) const;
+  absl::Status GetOuter() const;
+  absl::Status GetKept() const;
 
-absl::Status StateRestorer::Get(const std::string& section, const std::string& key,
-                                const torch::Tensor& tensor) const {
-  const std::string what = absl::StrCat("checkpoint: tensor '", key, "' of section ", section);
-  const v1::StateTensor* const found = Find(section, key);
-  if (found == nullptr) return Unexpected(what, "none", "one, as the model and optimizer have");
-  const std::vector<int64_t> shape(found->shape().begin(), found->shape().end());
-  if (found->dtype() != StateTypeOf(tensor) || shape != tensor.sizes().vec()) {
-    return Unexpected(
-        what, absl::StrCat(found->dtype(), " [", absl::StrJoin(shape, ", "), "]"),
-        absl::StrCat(StateTypeOf(tensor), " [", absl::StrJoin(tensor.sizes().vec(), ", "), "]"));
-  }
-  return fetch_(section, key, tensor);
-}
+  const TrainingParts& parts_;
+  const StateReader& reader_;
+};
 
-absl::Status StateRestorer::GetOptimizerOfBucket(const std::string& section,
-                                                 const std::string& prefix, size_t bucket,
-                                                 SlicedOptimizer* optimizer) const {
+absl::Status Restorer::GetOptimizerOfBucket(const std::string& section, const std::string& prefix,
+                                            size_t bucket, SlicedOptimizer* optimizer) const {
   const OptimizerKind& kind = optimizer->kind();
   const std::vector<PartOfBucket> of_bucket =
       PartsOfBucket(parts_, ParametersOf(*parts_.model), bucket);
@@ -222,13 +210,13 @@ absl::Status StateRestorer::GetOptimizerOfBucket(const std::string& section,
 }
 
 // An optimizer without state, such as SGD without momentum, has no tensors at all.
-absl::Status StateRestorer::GetOptimizer(const std::string& section, const std::string& prefix,
-                                         absl::Span<SlicedOptimizer> optimizers) const {
+absl::Status Restorer::GetOptimizer(const std::string& section, const std::string& prefix,
+                                    absl::Span<SlicedOptimizer> optimizers) const {
   if (optimizers.empty()) return absl::OkStatus();
   const Named parameters = ParametersOf(*parts_.model);
   const std::string& first = parameters[parts_.reducer->IndicesOf(0).front()].first;
   const std::string key = absl::StrCat(prefix, first, "/", optimizers.front().kind().names.front());
-  if (Find(section, key) == nullptr) return absl::OkStatus();
+  if (!Has(section, key)) return absl::OkStatus();
   for (size_t bucket = 0; bucket < optimizers.size(); ++bucket) {
     absl::Status got = GetOptimizerOfBucket(section, prefix, bucket, &optimizers[bucket]);
     if (!got.ok()) return got;
@@ -237,7 +225,7 @@ absl::Status StateRestorer::GetOptimizer(const std::string& section, const std::
 }
 
 // The model of the last exchange is the anchor that Attach takes from the module.
-absl::Status StateRestorer::BeforeAttach() {
+absl::Status Restorer::BeforeAttach() const {
   const torch::NoGradGuard values_only;
   const bool own_models = parts_.reducer->updater() == Updater::kRank;
   for (const auto& [name, parameter] : ParametersOf(*parts_.model)) {
@@ -247,7 +235,7 @@ absl::Status StateRestorer::BeforeAttach() {
   for (const auto& [name, buffer] : BuffersOf(*parts_.model)) {
     const std::string anchor = absl::StrCat("anchor/", name);
     absl::Status got;
-    if (own_models && Find(kOuterSection, anchor) != nullptr) {
+    if (own_models && Has(kOuterSection, anchor)) {
       got = Get(kOuterSection, anchor, buffer);
     }
     if (!own_models && parts_.broadcast) {
@@ -258,7 +246,7 @@ absl::Status StateRestorer::BeforeAttach() {
   return own_models ? absl::OkStatus() : GetOptimizer(kOptimizerSection, "", parts_.optimizers(0));
 }
 
-absl::Status StateRestorer::GetRank(size_t index) const {
+absl::Status Restorer::GetRank(size_t index) const {
   const Rank rank = parts_.reducer->ranks()[index];
   parts_.reducer->BeginForward(rank);
   for (const auto& [key, tensor] : OwnTensors(parts_, rank)) {
@@ -271,7 +259,7 @@ absl::Status StateRestorer::GetRank(size_t index) const {
                       parts_.optimizers(index));
 }
 
-absl::Status StateRestorer::GetOuter() const {
+absl::Status Restorer::GetOuter() const {
   PseudoGradient* const outer = parts_.sync->outer();
   const Named parameters = ParametersOf(*parts_.model);
   PseudoGradient::State state = outer->Capture();
@@ -279,7 +267,7 @@ absl::Status StateRestorer::GetOuter() const {
     std::vector<torch::Tensor> momenta;
     for (const PartOfBucket& part : PartsOfOuter(parts_, parameters, bucket)) {
       const std::string key = absl::StrCat(kMomentum, "/", part.name);
-      if (Find(kOuterSection, key) == nullptr) continue;
+      if (!Has(kOuterSection, key)) continue;
       momenta.push_back(torch::empty(part.tensor.sizes(), torch::kFloat));
       if (absl::Status got = Get(kOuterSection, key, momenta.back()); !got.ok()) return got;
       momenta.back() = momenta.back().view({-1});
@@ -289,8 +277,16 @@ absl::Status StateRestorer::GetOuter() const {
   return outer->Restore(state);
 }
 
-absl::Status StateRestorer::AfterAttach() {
+absl::Status Restorer::GetKept() const {
+  if (!parts_.kept) return absl::OkStatus();
+  const GetTensor get = [this](const std::string& section, const std::string& key,
+                               const torch::Tensor& tensor) { return Get(section, key, tensor); };
+  return RestoreKept(reader_.catalog(), get, NamesOfGradients(parts_), parts_.kept());
+}
+
+absl::Status Restorer::AfterAttach() const {
   const torch::NoGradGuard values_only;
+  if (absl::Status kept = GetKept(); !kept.ok()) return kept;
   const bool own_models = parts_.sync->outer() != nullptr;
   if (parts_.broadcast && !own_models) return absl::OkStatus();
   for (size_t i = 0; i < parts_.reducer->ranks().size(); ++i) {
@@ -299,6 +295,31 @@ absl::Status StateRestorer::AfterAttach() {
   // The reducer counts each rank's EndForward as a step that could be undone.
   if (parts_.undoable) parts_.reducer->Keep();
   return own_models ? GetOuter() : absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<StateTensorRef> TrainingState::Copy() {
+  const TrainingParts& parts = parts_;
+  const torch::NoGradGuard values_only;
+  const Named parameters = ParametersOf(*parts.model);
+  std::vector<StateTensorRef> tensors;
+  CopyModel(parts, parameters, &tensors);
+  if (parts.sync->outer() == nullptr) {
+    CopyOptimizer(parts, parameters, kOptimizerSection, "", parts.optimizers(0), &tensors);
+  }
+  CopyRanks(parts, parameters, &tensors);
+  if (parts.sync->outer() != nullptr) CopyOuter(parts, parameters, &tensors);
+  if (parts.kept) CopyKept(parts.kept(), NamesOfGradients(parts), &tensors);
+  return tensors;
+}
+
+absl::Status TrainingState::RestoreCommon(const StateReader& reader) {
+  return Restorer(parts_, reader).BeforeAttach();
+}
+
+absl::Status TrainingState::RestoreOwn(const StateReader& reader) {
+  return Restorer(parts_, reader).AfterAttach();
 }
 
 }  // namespace gradwire

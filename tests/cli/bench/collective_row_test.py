@@ -19,6 +19,7 @@ RING = {"name": "ring", "is_peer": False, "asked": False, "tls": False, "wires":
         "least_seconds_per_byte": {"all-reduce": None, "gather": None, "reduce-scatter": None}}
 THROUGH = {**RING, "name": "coordinator", "loads_coordinator": True}
 MPI = {**RING, "name": "mpi"}
+MEMORY = {**RING, "name": "memory"}
 PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0},
         "least_seconds_per_byte": {"all-reduce": None, "gather": None}}
 ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_factor": 1.0}
@@ -133,6 +134,21 @@ class Runs(unittest.TestCase):
         self.assertEqual([(case.backend["name"], case.tls) for case in cases_of(request)],
                          [("ring", False), ("ring", True), ("coordinator", False)])
 
+    def test_shared_tensors_are_measured_beside_own_where_an_average_rounds_nothing(self):
+        gather = {**ALL_REDUCE, "name": "gather", "sums": False, "sizes": [4]}
+        request = {**REQUEST, "backends": [RING, MEMORY],
+                   "ops": [{**ALL_REDUCE, "sizes": [4]}, gather]}
+        cases = [(case.op["name"], case.wire) for case in cases_of(request) if case.shared]
+        self.assertEqual(cases, [("all-reduce", "fp32")])
+        self.assertEqual([case.shared for case in cases_of(request)
+                          if case.backend is MEMORY and case.op["name"] == "all-reduce" and
+                          case.wire == "fp32"], [False, True])
+
+    def test_ranks_with_shared_tensors_are_told(self):
+        for shared in (False, True):
+            run = run_of(REQUEST, Case(4, ALL_REDUCE, MEMORY, "fp32", shared=shared))
+            self.assertEqual("--tensors shared" in " ".join(run.ranks[0]), shared)
+
     def test_ranks_of_mpi_are_a_job_of_mpirun(self):
         for backend, under_mpirun in ((MPI, True), (RING, False)):
             self.assertEqual(run_of(REQUEST, Case(4, ALL_REDUCE, backend, "fp32")).mpirun,
@@ -146,9 +162,8 @@ class Runs(unittest.TestCase):
                       bench_collectives.notes_of(request))
 
     def test_back_end_of_one_host_is_left_out_on_several(self):
-        memory = {**RING, "name": "memory"}
         for hosts, names in (("", {"ring", "memory"}), ("auto", {"ring"})):
-            request = {**REQUEST, "backends": [RING, memory], "hosts": hosts}
+            request = {**REQUEST, "backends": [RING, MEMORY], "hosts": hosts}
             self.assertEqual({case.backend["name"] for case in cases_of(request)}, names)
 
     def test_back_end_that_was_named_and_cannot_run_here_is_a_failure(self):
@@ -221,6 +236,16 @@ class Measure(unittest.TestCase):
         self.assertIn("tls", [column.field for column in part.columns])
         self.assertEqual((runner.made[0], runner.made[-1]), ("/x/make-certificates", "127.0.0.1"))
         self.assertIn("fp32  TLS  p50", self.said.splitlines()[1])
+
+    def test_rows_with_shared_tensors_are_named_and_explained(self):
+        right = json.dumps(rank([0.001], wrong=0))
+        self.measure(FakeRunner([right, right]), ops=[{**ALL_REDUCE, "sizes": [4]}],
+                     backends=[{**MEMORY, "wires": {"fp32": 4.0}}])
+        part = self.report.parts[0]
+        self.assertEqual([row["tensors"] for row in part.rows], ["own", "shared"])
+        self.assertIn("tensors", [column.field for column in part.columns])
+        self.assertIn("fp32  shared tensors  p50", self.said.splitlines()[1])
+        self.assertIn('Tensors "shared" lie in memory', " ".join(self.report.notes))
 
     def test_wrong_values_fail_at_the_end(self):
         wrong = json.dumps(rank([1, 1, 1]))

@@ -23,7 +23,7 @@ GIB = 1 << 30
 
 def case_of(count, **changes):
     facts = {"version": "gradwire 1", "version_problem": "", "held": [], "from": {}, "cores": 4,
-             "memory": 8 * GIB, "free": GIB, "temporary": "/tmp", **changes}
+             "memory": 8 * GIB, "sharing": "host 4 GB", "free": GIB, "temporary": "/tmp", **changes}
     hosts = hosts_of(count, **facts)
     for host in hosts:
         host.facts["held"] = [host.address]
@@ -52,6 +52,15 @@ class Words(unittest.TestCase):
     def test_ports_are_counted_over_all_ways(self):
         self.assertEqual(doctor.say_ports(case_of(3)), "12 connections between 3 hosts")
 
+    def test_sharing_of_memory_is_said_once_where_all_hosts_are_alike(self):
+        case = case_of(3)
+        self.assertEqual(doctor.say_sharing(case),
+                         "of memory, by the workers of one host: host 4 GB")
+        case.hosts[1].facts["sharing"] = "off: memfd_create: not permitted"
+        self.assertEqual(doctor.say_sharing(case),
+                         "of memory, by the workers of one host: 10.0.0.1, 10.0.0.3: host 4 GB; "
+                         "10.0.0.2: off: memfd_create: not permitted")
+
     def test_links_that_were_not_measured_are_no_zero(self):
         case = case_of(2)
         self.assertEqual(doctor.say_links(case), "0.8 Gbit/s, 0.1 ms one way")
@@ -70,7 +79,7 @@ class Words(unittest.TestCase):
 class Questions(unittest.TestCase):
     def test_here_nobody_else_is_asked_for(self):
         asked = doctor.questions_of({**REQUEST, "data_dir": "/d"})
-        self.assertEqual(asked, {"program": "/bin/gradwire", "names": [], "holds": [],
+        self.assertEqual(asked, {"program": "/bin/gradwire", "sharing": True, "names": [], "holds": [],
                                  "towards": [], "folder": "/d", "sums": True})
 
     def test_hosts_are_asked_for_names_addresses_and_port(self):
@@ -105,7 +114,7 @@ class Reports(unittest.TestCase):
     def test_one_machine_is_spared_what_is_about_several(self):
         lines = said(doctor.say_all, case_of(1), doctor.Report()).splitlines()
         self.assertEqual([line.split()[1] for line in lines],
-                         ["version", "cpu", "threads", "memory", "disk", "data"])
+                         ["version", "cpu", "threads", "memory", "sharing", "disk", "data"])
         self.assertTrue(all(line.startswith("ok") for line in lines))
 
     def test_several_have_all_checks_and_their_links(self):

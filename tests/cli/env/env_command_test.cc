@@ -69,14 +69,15 @@ TEST(EnvValues, SharedMemoryThatIsOffOrCannotBeShared_SaysSo) {
   const auto off = Values({"--shared-memory", "off"});
   EXPECT_EQ(off[6].value, "off");
   EXPECT_EQ(off[6].source, "--shared-memory");
-  const auto none = EnvValues(*ParseWorkerOptions({}, {}), {}, absl::nullopt, kOpenBlas);
-  EXPECT_EQ(none[6].value, "off: other processes cannot open this one's files");
+  const absl::Status why = absl::FailedPreconditionError("memfd_create: not permitted");
+  const auto none = EnvValues(*ParseWorkerOptions({}, {}), {}, why, kOpenBlas);
+  EXPECT_EQ(none[6].value, "off: memfd_create: not permitted");
 }
 
 TEST(EnvValues, NoBlas_SaysWhy) {
-  const EnvValue blas =
-      EnvValues(*ParseWorkerOptions({}, {}), {}, absl::nullopt, absl::NotFoundError("no such file"))
-          .back();
+  const EnvValue blas = EnvValues(*ParseWorkerOptions({}, {}), {}, MemoryLimits(),
+                                  absl::NotFoundError("no such file"))
+                            .back();
   EXPECT_FALSE(blas.known);
   EXPECT_EQ(blas.value, "no such file");
 }

@@ -60,6 +60,15 @@ class Programs(unittest.TestCase):
         path.chmod(0o700)
         return str(path)
 
+    def test_sharing_is_what_gradwire_env_says(self):
+        says = self.program("""test "$*" = "env --json" && echo '{"shared-memory": {"value": "off"}}'""")
+        self.assertEqual(probe.answer({"program": str(says), "sharing": True})["sharing"], "off")
+
+    def test_sharing_of_a_program_that_says_nothing_is_not_known(self):
+        for script in ("exit 1", "echo nonsense", "echo '{}'"):
+            self.assertRegex(probe.sharing_of(str(self.program(script))),
+                             "^not known: gradwire env: ")
+
     def test_version_is_the_first_line(self):
         self.assertEqual(probe.version_of(self.program("echo ' gradwire 1 '; echo more")),
                          ("gradwire 1", ""))

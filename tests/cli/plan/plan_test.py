@@ -15,16 +15,21 @@ from cli.runs.failure import Failure
 GRADIENT = 36924456
 LAYOUT = {"parameters": [{"shape": [2, 3]}, {"shape": []}],
           "buckets": [{"bytes": GRADIENT, "averaged": True}, {"bytes": 22080, "averaged": False}]}
-COORDINATOR = {"name": "coordinator", "average": {"worker": 1, "coordinator": 4},
-               "broadcast": {"worker": 1, "coordinator": 4}}
-RING = {"name": "ring", "average": {"worker": 1.5, "coordinator": 0},
-        "broadcast": {"worker": 1, "coordinator": 0}}
+COORDINATOR = {"name": "coordinator", "average": {"worker": 1, "host": 1, "coordinator": 4},
+               "broadcast": {"worker": 1, "host": 1, "coordinator": 4}}
+RING = {"name": "ring", "average": {"worker": 1.5, "host": 1.5, "coordinator": 0},
+        "broadcast": {"worker": 1, "host": 1, "coordinator": 0}}
+# Two hosts with two workers each.
+RING_OF_PAIRS = {"name": "ring", "average": {"worker": 1.5, "host": 1.25, "coordinator": 0},
+                 "broadcast": {"worker": 1, "host": 1, "coordinator": 0}}
+UNKNOWN = {"name": "gloo", "average": {"worker": 1.5, "host": None, "coordinator": 0},
+           "broadcast": {"worker": 1, "host": None, "coordinator": 0}}
 MEASURED = {"sync": "all-reduce", "backend": "ring", "iteration_seconds": 1.5,
             "exposed_seconds": 0.5, "bytes_sent_per_step": 100.4}
 
 
 # VGG-11 on four workers.
-REQUEST = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
+REQUEST = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "per_host": 1, "link_gbit": 1.0,
            "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
            "samples": None, "compute_seconds": None, "interval": 0, "overlaps": True,
            "measured": None,
@@ -62,6 +67,17 @@ class PlanTest(unittest.TestCase):
         through, ring = rows(plan_of())
         self.assertAlmostEqual(through["transfer_seconds"], 4 * (GRADIENT + 22080) * 1e-8)
         self.assertAlmostEqual(ring["transfer_seconds"], (55386684 + 22080) * 1e-8)
+
+    def test_workers_of_a_host_share_its_link(self):
+        report = plan_of(per_host=2, backends=[RING_OF_PAIRS, UNKNOWN], samples=50000)
+        ring, unknown = rows(report)
+        self.assertEqual(ring["worker_bytes"], 55386684 + 22080)
+        self.assertEqual(ring["host_bytes"], GRADIENT * 5 // 4 + 22080)
+        self.assertAlmostEqual(ring["transfer_seconds"], (GRADIENT * 5 // 4 + 22080) * 1e-8)
+        self.assertEqual(unknown["worker_bytes"], 55386684 + 22080)
+        self.assertTrue({"host_bytes", "transfer_seconds", "epoch_seconds"}.isdisjoint(unknown))
+        self.assertIn("host_bytes", fields(report))
+        self.assertNotIn("host_bytes", fields(plan_of()))
 
     def test_half_type_halves_gradients_but_not_buffers(self):
         report = plan_of(wire="bf16", element_bytes=2)

@@ -46,6 +46,10 @@ class Worker : public SharedState {
     Add("model", "small", 3);
     if (has_optimizer) Add("optimizer", "small/momentum_buffer", 3);
     Add("ranks", absl::StrCat(rank, "/buffers/mean"), 2);
+    Add("codec", "basis/small", 2);
+    Add("residuals", absl::StrCat(rank, "/error/small"), 3);
+    Add("residuals", absl::StrCat("mean/small/", 2 * rank), 1);
+    Add("program", absl::StrCat(rank, "/sampler"), 2);
     server_ = *StartGrpcServer("127.0.0.1:0", {&service_});
   }
   ~Worker() override { Die(); }
@@ -219,6 +223,23 @@ TEST_F(CheckpointKeeperTest, PlanOf_RanksAreInOrder) {
   const StateSection& ranks = plan->sections()[static_cast<size_t>(plan->FindSection("ranks"))];
   ASSERT_EQ(ranks.tensors.size(), 2);
   EXPECT_EQ(ranks.tensors[0].key, "0/buffers/mean");
+}
+
+TEST_F(CheckpointKeeperTest, PlanOf_HasWhatCodecsAndProgramsKeep) {
+  const auto plan = PlanOf(Order({&second_, &first_}));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto keys_of = [&plan](const char* section) {
+    std::vector<std::string> keys;
+    for (const auto& tensor :
+         plan->sections()[static_cast<size_t>(plan->FindSection(section))].tensors) {
+      keys.push_back(tensor.key);
+    }
+    return keys;
+  };
+  EXPECT_THAT(keys_of("codec"), ElementsAre("basis/small"));
+  EXPECT_THAT(keys_of("residuals"),
+              ElementsAre("mean/small/2", "0/error/small", "mean/small/0", "1/error/small"));
+  EXPECT_THAT(keys_of("program"), ElementsAre("0/sampler", "1/sampler"));
 }
 
 TEST_F(CheckpointKeeperTest, PlanOf_UnknownType_NamesTheTensor) {

@@ -11,12 +11,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Frames of different lengths, with paddings of 0 to 7 bytes.
+// Frames of different lengths, with paddings of 0 to 7 bytes, each written alone.
 std::vector<std::string> Frames(size_t count) {
   std::vector<std::string> frames;
   LedgerPosition position;
   for (size_t i = 0; i < count; ++i) {
-    frames.push_back(EncodeFrame(static_cast<uint32_t>(i + 1), std::string(i, 'a'), &position));
+    const auto type = static_cast<uint32_t>(i + 1) | kBeginsGroup;
+    frames.push_back(EncodeFrame(type, std::string(i, 'a'), &position));
   }
   return frames;
 }
@@ -108,6 +109,23 @@ TEST(Frame, HasLaterFrame_ZerosOverThreeFrames_FindsTheNextTwo) {
   const std::vector<std::string> frames = Frames(9);
   const std::string zeros(frames[4].size() + frames[5].size() + frames[6].size(), '\0');
   EXPECT_TRUE(HasLaterFrame(zeros + frames[7] + frames[8], {4, 1}));
+}
+
+// A power cut may leave any sectors of a write.
+TEST(Frame, HasLaterFrame_OfTheSameWrite_FindsNone) {
+  LedgerPosition position;
+  std::string bytes;
+  for (uint32_t type : {1 | kBeginsGroup, 2u, 3u, 4u}) {
+    bytes += EncodeFrame(type, std::string(40, 'a'), &position);
+  }
+  for (size_t lost = 0; lost < bytes.size(); lost += kFrameAlignment) {
+    std::string left = bytes;
+    left.replace(lost, kFrameAlignment, kFrameAlignment, '\0');
+    EXPECT_FALSE(HasLaterFrame(left, {})) << "bytes from " << lost << " on";
+    LedgerPosition next = position;
+    for (uint32_t type : {5, 6}) left += EncodeFrame(type | kBeginsGroup, "", &next);
+    EXPECT_TRUE(HasLaterFrame(left, {})) << "bytes from " << lost << " on, and later writes";
+  }
 }
 
 TEST(Frame, HasLaterFrame_OnlyOneTornFrame_FindsNone) {

@@ -67,12 +67,12 @@ inline std::vector<Record> RunOf(uint64_t epoch, uint64_t first, uint64_t steps)
   return records;
 }
 
-// Returns the records' frames.
+// Returns the records' frames, as if each was written alone.
 inline std::vector<std::string> FramesOf(const std::vector<Record>& records,
                                          LedgerPosition* position) {
   std::vector<std::string> frames;
   for (const Record& record : records) {
-    frames.push_back(EncodeFrame(TypeOf(record), PayloadOf(record), position));
+    frames.push_back(EncodeFrame(TypeOf(record) | kBeginsGroup, PayloadOf(record), position));
   }
   return frames;
 }

@@ -8,6 +8,7 @@
 
 #include "tests/coordinator/ledger/faulty_disk.h"
 #include "tests/coordinator/ledger/ledger_records.h"
+#include "tests/support/recording_disk.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
@@ -138,9 +139,41 @@ TEST_F(LedgerTest, Open_TornTail_IsCutOff) {
   EXPECT_THAT(Replay().findings(), IsEmpty());
 }
 
+// Three records in one write, of which a sector was lost.
+TEST_F(LedgerTest, Open_WriteWithoutItsFirstRecord_IsCutOff) {
+  Open();
+  ASSERT_TRUE(Begin().ok());
+  const int64_t whole = SizeOf(1);
+  ASSERT_TRUE(ledger_->RecordDurably({Sealed(0), Sealed(1), Sealed(2)}).ok());
+  ledger_.reset();
+  std::fstream(PathOf(1), std::ios::binary | std::ios::in | std::ios::out).seekp(whole + 26).put(0);
+  Open();
+  EXPECT_EQ(SizeOf(1), whole);
+}
+
+// Its coordinator may have been killed before the last sync. Once a later segment exists, a power
+// cut must not tear this one.
+TEST_F(LedgerTest, Open_LastSegment_IsSynced) {
+  Open();
+  ASSERT_TRUE(Begin().ok());
+  ledger_.reset();
+  testing::RecordingDisk disk;
+  ASSERT_TRUE(Ledger::Open(run_dir_, &disk).ok());
+  std::vector<std::string> seen;
+  for (const testing::DiskOperation& operation : disk.operations()) {
+    const bool is_truncation = operation.kind == testing::DiskOperation::Kind::kTruncate;
+    const bool is_sync = operation.kind == testing::DiskOperation::Kind::kSyncFolder;
+    if (is_truncation) seen.push_back(absl::StrCat(operation.path, " ", operation.offset));
+    if (is_sync) seen.push_back(operation.path);
+  }
+  EXPECT_THAT(seen,
+              ElementsAre(run_dir_, absl::StrCat(PathOf(1), " ", SizeOf(1)), run_dir_ + "/ledger"));
+}
+
 TEST_F(LedgerTest, Open_Damage_IsRefusedAndChangesNothing) {
   Open();
   ASSERT_TRUE(Begin().ok());
+  ASSERT_TRUE(ledger_->RecordDurably({View(1, 2, 0)}).ok());
   ledger_.reset();
   const int64_t whole = SizeOf(1);
   std::fstream(PathOf(1), std::ios::binary | std::ios::in | std::ios::out).seekp(26).put('\x55');

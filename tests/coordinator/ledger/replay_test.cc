@@ -123,6 +123,14 @@ TEST(LedgerReplay, OtherSettings_BeginAnew) {
   EXPECT_EQ(replay.steps().size(), 1);
 }
 
+TEST(LedgerReplay, ResumedWithAnotherLength_Continues) {
+  Records longer = RunOf(2, 3, 4);
+  longer[0] = Start("0.2");
+  const LedgerReplay replay = Replay({RunOf(1, 0, 5), longer});
+  EXPECT_THAT(replay.findings(), IsEmpty());
+  EXPECT_EQ(replay.steps().size(), 7);
+}
+
 TEST(LedgerReplay, SamplesNotOfAllRanks_AreFound) {
   v1::SealedRecord sealed = Sealed(0);
   sealed.mutable_samples()->RemoveLast();

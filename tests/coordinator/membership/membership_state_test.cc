@@ -130,7 +130,7 @@ TEST_F(MembershipStateTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne
   v1::Holds holds;
   holds.set_step(5);
   holds.set_generation(1);
-  for (const char* name : {"model", "ranks", "outer"}) {
+  for (const char* name : {"model", "ranks", "outer", "residuals", "program"}) {
     v1::StateSection& section = *holds.add_sections();
     section.set_name(name);
     section.add_tensors()->set_key(absl::StrCat(name, " tensor"));
@@ -148,6 +148,31 @@ TEST_F(MembershipStateTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne
   const std::vector<TellLoss> losses = All<TellLoss>(outcome);
   ASSERT_THAT(losses, SizeIs(1));
   EXPECT_THAT(losses[0].cause, HasSubstr("'outer tensor' of section outer"));
+}
+
+TEST_F(MembershipStateTest, OnHolds_ResidualsHaveNoDigests_NamesTheTensorAfterRanks) {
+  Form();
+  v1::Holds holds;
+  holds.set_step(5);
+  holds.set_generation(1);
+  for (const char* name : {"model", "ranks", "codec", "residuals"}) {
+    v1::StateSection& section = *holds.add_sections();
+    section.set_name(name);
+    section.add_tensors()->set_key(absl::StrCat(name, " tensor"));
+  }
+  Outcome outcome;
+  for (int session = 1; session <= 3; ++session) {
+    holds.clear_digests();
+    for (uint32_t tensor = 0; tensor < 3; ++tensor) {
+      v1::TensorDigest& digest = *holds.add_digests();
+      digest.set_tensor(tensor);
+      digest.set_digest(tensor == 1 && session == 2 ? 8 : 7);
+    }
+    outcome = membership_.OnHolds(SessionId(session), holds, now_);
+  }
+  const std::vector<TellLoss> losses = All<TellLoss>(outcome);
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_THAT(losses[0].cause, HasSubstr("'ranks tensor' of section ranks"));
 }
 
 TEST_F(MembershipStateTest, OnHolds_MomentumOfOneDiffers_ItIsLost) {
@@ -327,6 +352,14 @@ TEST(CheckResumedTest, BackEnds_ThatFoldInFloat32_MayBeExchanged) {
   ResumedRun half = ring;
   half.settings["wire"] = "bf16";
   EXPECT_FALSE(CheckResumed(HelloWith(half.settings, "backend", "coordinator"), half).ok());
+}
+
+TEST(CheckResumedTest, BucketSize_CutsUnitsOfCodecs) {
+  for (const char* codec : {"none", "int8"}) {
+    const ResumedRun run = RunWith({{"compress", codec}, {"bucket-cap-mb", "1"}});
+    const absl::Status resumed = CheckResumed(HelloWith(run.settings, "bucket-cap-mb", "2"), run);
+    EXPECT_EQ(resumed.ok(), std::string(codec) == "none") << resumed;
+  }
 }
 
 }  // namespace

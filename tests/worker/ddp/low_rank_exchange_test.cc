@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -36,9 +39,10 @@ class LowRankExchangeTest : public ::testing::Test {
 
   LowRankExchangeTest() { MakeExchange(0); }
 
-  void MakeExchange(uint64_t whole_steps) {
+  void MakeExchange(uint64_t whole_steps, Step first = Step(0)) {
     exchange_ = std::make_unique<LowRankExchange>(
-        &below_, Plan(), LowRankLayouts{kFactors, kWhole, whole_steps}, std::vector{Rank(0)});
+        &below_, Plan(), LowRankLayouts{kFactors, kWhole, whole_steps, first},
+        std::vector{Rank(0)});
   }
 
   std::unique_ptr<Handed> Contribute(uint64_t step, int bucket, Floats terms) {
@@ -115,6 +119,51 @@ TEST_F(LowRankExchangeTest, Others_TravelAsTheyAre) {
   EXPECT_TRUE(bytes->done.get_future().get().ok());
   EXPECT_EQ(bytes->result, Floats(4, 0.25f));
   EXPECT_THAT(below_.buckets(), ElementsAre(2, 3));
+}
+
+TEST_F(LowRankExchangeTest, Kept_SetInAnotherExchange_GivesTheSameResult) {
+  EndAtOnce();
+  const auto gradient_of = [](int step) {
+    Floats gradient(30 * 40);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = static_cast<float>((i * i + static_cast<size_t>(step) * i) % 13);
+    }
+    return gradient;
+  };
+  EXPECT_TRUE(Contribute(0, 0, gradient_of(0))->done.get_future().get().ok());
+  std::vector<std::pair<std::string, Floats>> copies;
+  for (const KeptValues& kept : exchange_->Kept(LayoutId(0))) {
+    copies.emplace_back(kept.kind, Floats(kept.values.begin(), kept.values.end()));
+  }
+  const auto on = Contribute(1, 0, gradient_of(1));
+  EXPECT_TRUE(on->done.get_future().get().ok());
+
+  MakeExchange(0);
+  const std::vector<KeptValues> kept = exchange_->Kept(LayoutId(0));
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].kind, "basis");
+  EXPECT_THAT(kept[0].shape, ElementsAre(1, 40));
+  EXPECT_EQ(kept[1].kind, "error");
+  EXPECT_EQ(kept[1].rank, Rank(0));
+  for (size_t i = 0; i < kept.size(); ++i) {
+    std::copy(copies[i].second.begin(), copies[i].second.end(), kept[i].values.begin());
+  }
+  const auto again = Contribute(1, 0, gradient_of(1));
+  EXPECT_TRUE(again->done.get_future().get().ok());
+  EXPECT_EQ(again->result, on->result);
+}
+
+// Both layouts of a view begin with its first step.
+TEST_F(LowRankExchangeTest, ViewThatBeginsLater_ProductsCountFromItsFirstStep) {
+  MakeExchange(2, Step(1));
+  EndAtOnce();
+  EXPECT_TRUE(Contribute(1, 0, Floats(1200, 0.1f))->done.get_future().get().ok());
+  EXPECT_TRUE(Contribute(2, 0, Floats(1200, 0.1f))->done.get_future().get().ok());
+  EXPECT_EQ(below_.expected().front().key, (BucketKey{kWhole, Step(1), Bucket(0)}));
+  EXPECT_EQ(below_.expected().back().key, (BucketKey{kFactors, Step(1), Bucket(1)}));
+  MakeExchange(2, Step(7));
+  EXPECT_TRUE(Contribute(7, 0, Floats(1200, 0.1f))->done.get_future().get().ok());
+  EXPECT_EQ(below_.expected().back().key, (BucketKey{kFactors, Step(7), Bucket(1)}));
 }
 
 TEST_F(LowRankExchangeTest, WholeSteps_GoToTheirLayoutAndProductsCountFromZero) {

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "tests/worker/ddp/fake_exchange.h"
 
 namespace gradwire {
@@ -40,6 +44,47 @@ TEST_F(ReducerTest, BucketSpecs_Buffers_LastAsBytes) {
   EXPECT_THAT(reducer_->BucketSpecs(),
               ElementsAre(BucketSpec{8, v1::DTYPE_FLOAT32}, BucketSpec{8, v1::DTYPE_FLOAT32},
                           BucketSpec{4, v1::DTYPE_BYTES}));
+}
+
+// An exchange that offers memory for terms and results.
+class LendingExchange : public FakeExchange {
+ public:
+  Memory TermsMemory(LayoutId, Bucket bucket, Rank rank) override {
+    return Lend(&terms[{rank.value(), bucket.value()}]);
+  }
+  Memory ResultMemory(LayoutId, Bucket bucket) override { return Lend(&results[bucket.value()]); }
+
+  std::map<std::pair<int, int>, std::vector<float>> terms;  // by rank and bucket
+  std::map<int, std::vector<float>> results;
+
+ private:
+  static Memory Lend(std::vector<float>* memory) {
+    memory->resize(2);
+    return {{reinterpret_cast<uint8_t*>(memory->data()), 2 * sizeof(float)}, nullptr};
+  }
+};
+
+TEST_F(ReducerTest, Attach_ExchangeOffersMemory_TermsOfEachRankAreInIt) {
+  LendingExchange lender;
+  reducer_->Attach(&lender, LayoutId(0), {Rank(0), Rank(3)});
+  reducer_->BeginStep(Step(0), absl::Hours(1));
+  Pass(Rank(0), 1);
+  Pass(Rank(3), 10);
+  EXPECT_THAT((lender.terms[{0, 1}]), ElementsAre(3, 3));
+  EXPECT_THAT((lender.terms[{3, 1}]), ElementsAre(30, 30));
+  EXPECT_THAT((lender.terms[{3, 0}]), ElementsAre(20, 20));
+  EXPECT_TRUE(lender.results.empty());  // this reducer's mean may be written
+}
+
+TEST_F(ReducerTest, Attach_MeanIsOnlyRead_LiesInTheExchangesMemory) {
+  ReducerOptions options;
+  options.only_reads_mean = true;
+  Make(options);
+  LendingExchange lender;
+  reducer_->Attach(&lender, LayoutId(0), {Rank(0)});
+  lender.results[1] = {5, 6};
+  EXPECT_EQ(reducer_->mean(1).data_ptr<float>(), lender.results[1].data());
+  EXPECT_EQ(reducer_->mean(1, 0)[1].item<float>(), 6);
 }
 
 TEST_F(ReducerTest, ContributeRest_TwoRanks_BucketByBucketBuffersOfTheRoot) {

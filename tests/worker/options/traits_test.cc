@@ -28,7 +28,7 @@ TEST(Traits, TraitsOfSync_DefaultBackend_IsARowExactlyIfItAverages) {
 
 TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_EQ(TraitsOfBackend("coordinator").links, LinkPattern::kCoordinator);
-  EXPECT_EQ(TraitsOfBackend("sharded").links, LinkPattern::kWorkers);
+  EXPECT_EQ(TraitsOfBackend("sharded").links, LinkPattern::kPairs);
   EXPECT_EQ(TraitsOfBackend("sharded").exact, Exact::kAlways);
   EXPECT_EQ(TraitsOfBackend("ring").exact, Exact::kFloat32);
   EXPECT_EQ(TraitsOfBackend("gloo").exact, Exact::kNever);

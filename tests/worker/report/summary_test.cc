@@ -73,6 +73,13 @@ TEST(SummaryCollector, SkippedSteps_AreCounted) {
   EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["failures"]["skipped_steps"], 2);
 }
 
+TEST(ToJson, ResumedRun_SaysItsFirstStep) {
+  Summary summary = Collect(3);
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("first_step"));
+  summary.first_step = 8;
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["first_step"], 8);
+}
+
 TEST(ToJson, EndedEarly_WhyAndNothingOfTheModel) {
   Summary summary = Collect(3);
   summary.trained_parameters = 7;

@@ -95,18 +95,21 @@ class Parts {
     }
   }
 
-  std::shared_ptr<StateCopy> Copy() { return std::make_shared<StateCopy>(CopyState(parts())); }
+  std::shared_ptr<StateCopy> Copy() {
+    return std::make_shared<StateCopy>(TrainingState(parts()).Copy());
+  }
 
   absl::Status Restore(const std::shared_ptr<StateCopy>& state) {
-    StateRestorer restorer(
-        parts(), state->catalog(),
+    const StateReader reader(
+        state->catalog(),
         [&state](const std::string& section, const std::string& key, const torch::Tensor& tensor) {
           return state->Read(section, key, 0,
                              {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()});
         });
-    absl::Status restored = restorer.BeforeAttach();
+    TrainingState own(parts());
+    absl::Status restored = own.RestoreCommon(reader);
     Attach();
-    return restored.ok() ? restorer.AfterAttach() : restored;
+    return restored.ok() ? own.RestoreOwn(reader) : restored;
   }
 
  private:
@@ -202,7 +205,7 @@ TEST(StateRestorerTest, StateOfAnotherModel_NamesTheTensor) {
   trained.Attach();
   trained.Train();
   Parts adam(Make("ddp", "adam", true), 744);
-  std::vector<StateTensorRef> tensors = CopyState(trained.parts());
+  std::vector<StateTensorRef> tensors = TrainingState(trained.parts()).Copy();
   tensors[0].tensor = torch::zeros({2});
   const absl::Status status = adam.Restore(std::make_shared<StateCopy>(tensors));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -60,6 +60,14 @@ void HostExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   exchange_of_.at(key.layout)->Contribute(key, rank, terms);
 }
 
+Exchange::Memory HostExchange::TermsMemory(LayoutId layout, Bucket bucket, Rank rank) {
+  return exchange_of_.at(layout)->TermsMemory(layout, bucket, rank);
+}
+
+Exchange::Memory HostExchange::ResultMemory(LayoutId layout, Bucket bucket) {
+  return exchange_of_.at(layout)->ResultMemory(layout, bucket);
+}
+
 void HostExchange::Cancel(absl::Status reason) {
   memory_->Cancel(reason);
   MutexLock lock(&mutex_);

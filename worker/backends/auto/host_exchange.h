@@ -31,7 +31,12 @@ class HostExchange : public Exchange {
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
+  Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override;
+  Memory ResultMemory(LayoutId layout, Bucket bucket) override;
   void Cancel(absl::Status reason) override;
+  std::vector<KeptValues> Kept(LayoutId layout) override {
+    return exchange_of_.at(layout)->Kept(layout);
+  }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override;

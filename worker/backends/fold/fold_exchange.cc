@@ -77,6 +77,7 @@ absl::Status FoldExchange::Start(const Backend::Ended& ended) {
 void FoldExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
   std::vector<BucketSpec> specs = WireSpecs(std::move(buckets), options_.wire);
   if (aggregator_ != nullptr) aggregator_->AddLayout(layout, specs);
+  specs_[layout] = specs;
   table_.AddLayout(layout, std::move(specs));
 }
 
@@ -155,6 +156,18 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
   absl::StrAppend(&what, missing.empty() || silent.empty() ? "" : "; ",
                   absl::StrJoin(silent, "; "));
   return {absl::DeadlineExceededError(what), {suspects.begin(), suspects.end()}};
+}
+
+// No sum of this worker's shares is complete without its own terms. Those of other aggregators are
+// not here.
+std::vector<KeptValues> FoldExchange::Kept(LayoutId layout) {
+  std::vector<KeptValues> kept;
+  context_.compressors->AddKept(layout, specs_.at(layout), context_.view.OwnRanks(), &kept);
+  if (aggregator_ == nullptr) return kept;
+  for (const MeanResidual& mean : aggregator_->MeanResiduals(layout)) {
+    kept.push_back(KeptOfMean(mean.bucket, mean.first, mean.values));
+  }
+  return kept;
 }
 
 absl::Status FoldExchange::Finish(absl::Time deadline) {

@@ -41,6 +41,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void SetRate(double rate) override { rate_ = rate; }
   void Cancel(absl::Status reason) override { OnFailure(reason, absl::nullopt); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
@@ -81,7 +82,8 @@ class FoldExchange : public Exchange, private LaneHost {
   std::vector<absl::optional<Incarnation>> summing_;  // the worker of each endpoint; constant, too
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
-  double rate_ = 0;                         // only for the thread that contributes
+  std::map<LayoutId, std::vector<BucketSpec>> specs_;  // only for the thread that contributes
+  double rate_ = 0;                                    // only for the thread that contributes
   mutable Mutex mutex_;
   ChunkClocks clocks_ ABSL_GUARDED_BY(mutex_);
   CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);

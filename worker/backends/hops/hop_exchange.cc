@@ -8,19 +8,6 @@
 #include "common/wire/judge.h"
 
 namespace gradwire {
-namespace {
-
-// All links of a world.
-std::set<Edge> LinksOf(const Topology& topology, int world_size) {
-  std::set<Edge> links;
-  for (const auto& way : {topology.reduce, topology.broadcast}) {
-    for (const Edge& edge : way(0, world_size)) links.insert(edge);
-  }
-  return links;
-}
-
-}  // namespace
-
 HopExchange::HopExchange(const Topology* topology, const View& view, const BackendOptions& options)
     : topology_(*topology),
       view_(view),
@@ -42,7 +29,7 @@ std::string HopExchange::NameOfNeighbour(Rank rank) const {
 }
 
 absl::Status HopExchange::Start(const Backend::Ended& ended) {
-  for (const Edge& edge : LinksOf(topology_, view_.world_size)) {
+  for (const Edge& edge : LinksOf(topology_, Places(view_))) {
     if (!view_.Carries(Rank(edge.from)) || view_.Carries(Rank(edge.to))) continue;
     if (absl::Status connected = Connect(edge, ended); !connected.ok()) return connected;
   }

@@ -1,23 +1,65 @@
 #include "worker/backends/hops/hop_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
 #include <utility>
 
 namespace gradwire {
 
+Places::Places(int world_size) : workers_(static_cast<size_t>(world_size)) {
+  std::iota(workers_.begin(), workers_.end(), 0);
+  hosts_ = workers_;
+}
+
+Places::Places(const View& view)
+    : workers_(static_cast<size_t>(view.world_size)), hosts_(workers_) {
+  std::map<std::string, int> numbers;  // of hosts
+  for (size_t i = 0; i < view.members.size(); ++i) {
+    const std::string& address = view.members[i].address;
+    const std::string host = address.substr(0, address.rfind(':'));
+    const int number = numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second;
+    for (const Rank rank : view.members[i].ranks) {
+      workers_[static_cast<size_t>(rank.value())] = static_cast<int>(i);
+      hosts_[static_cast<size_t>(rank.value())] = number;
+    }
+  }
+}
+
 namespace {
 
-std::vector<Edge> SpreadOnRing(int root, int world_size) {
+// Once around the ring, from `first` on.
+std::vector<Edge> AroundFrom(int first, int world_size) {
   std::vector<Edge> edges;
   for (int i = 0; i + 1 < world_size; ++i) {
-    edges.push_back({(root + i) % world_size, (root + i + 1) % world_size});
+    edges.push_back({(first + i) % world_size, (first + i + 1) % world_size});
+  }
+  return edges;
+}
+
+std::vector<Edge> SpreadOnRing(int root, const Places& places) {
+  std::vector<Edge> edges = AroundFrom(root, places.world_size());
+  // The last rank so far, by worker and by host.
+  std::map<int, int> of_worker{{places.WorkerOf(root), root}};
+  std::map<int, int> of_host{{places.HostOf(root), root}};
+  for (Edge& edge : edges) {
+    const auto own = of_worker.find(places.WorkerOf(edge.to));
+    const auto near = of_host.find(places.HostOf(edge.to));
+    if (own != of_worker.end()) {
+      edge.from = own->second;
+    } else if (near != of_host.end()) {
+      edge.from = near->second;
+    }
+    of_worker[places.WorkerOf(edge.to)] = edge.to;
+    of_host[places.HostOf(edge.to)] = edge.to;
   }
   return edges;
 }
 
 // Begins at the right neighbor of the root.
-std::vector<Edge> CollectOnRing(int root, int world_size) {
-  return SpreadOnRing((root + 1) % world_size, world_size);
+std::vector<Edge> CollectOnRing(int root, const Places& places) {
+  return AroundFrom((root + 1) % places.world_size(), places.world_size());
 }
 
 // Returns the ranks next to `rank`: its children from the highest to the lowest, then its parent.
@@ -31,11 +73,11 @@ std::vector<int> Neighbours(int rank, int world_size) {
   return neighbours;
 }
 
-std::vector<Edge> SpreadOnTree(int root, int world_size) {
+std::vector<Edge> SpreadOnTree(int root, const Places& places) {
   std::vector<Edge> edges = {{root, root}};
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge edge = edges[i];
-    for (const int next : Neighbours(edge.to, world_size)) {
+    for (const int next : Neighbours(edge.to, places.world_size())) {
       if (next != edge.from) edges.push_back({edge.to, next});
     }
   }
@@ -43,8 +85,8 @@ std::vector<Edge> SpreadOnTree(int root, int world_size) {
   return edges;
 }
 
-std::vector<Edge> CollectOnTree(int root, int world_size) {
-  std::vector<Edge> edges = SpreadOnTree(root, world_size);
+std::vector<Edge> CollectOnTree(int root, const Places& places) {
+  std::vector<Edge> edges = SpreadOnTree(root, places);
   std::reverse(edges.begin(), edges.end());
   for (Edge& edge : edges) std::swap(edge.from, edge.to);
   return edges;
@@ -62,6 +104,16 @@ const Topology& TreeTopology() {
   static constexpr Topology kTree = {SpreadOnTree, CollectOnTree, /*folds=*/false,
                                      /*shares_memory=*/false};
   return kTree;
+}
+
+std::set<Edge> LinksOf(const Topology& topology, const Places& places) {
+  std::set<Edge> links;
+  for (int root = 0; root < places.world_size(); ++root) {
+    for (const auto& way : {topology.reduce, topology.broadcast}) {
+      for (const Edge& edge : way(root, places)) links.insert(edge);
+    }
+  }
+  return links;
 }
 
 namespace {
@@ -87,34 +139,34 @@ std::vector<Edge> Path(const std::vector<Edge>& edges, int rank) {
   return path;
 }
 
-Way AverageWay(const Topology& topology, int root, int world_size) {
-  Way way = Summed(topology.reduce(root, world_size));
-  const std::vector<Edge> back = topology.broadcast(root, world_size);
+Way AverageWay(const Topology& topology, int root, const Places& places) {
+  Way way = Summed(topology.reduce(root, places));
+  const std::vector<Edge> back = topology.broadcast(root, places);
   way.edges.insert(way.edges.end(), back.begin(), back.end());
   return way;
 }
 
 Way WayOf(const Topology& topology, v1::Collective collective, int root, int segment,
-          int world_size) {
+          const Places& places) {
+  const int world_size = places.world_size();
   switch (collective) {
     case v1::COLLECTIVE_REDUCE:
-      return Summed(topology.reduce(root, world_size));
+      return Summed(topology.reduce(root, places));
     case v1::COLLECTIVE_BROADCAST:
-      return Copied(topology.broadcast(root, world_size));
+      return Copied(topology.broadcast(root, places));
     case v1::COLLECTIVE_SEND_RECV:
-      return Copied(
-          Path(topology.broadcast(root, world_size), (root + world_size - 1) % world_size));
+      return Copied(Path(topology.broadcast(root, places), (root + world_size - 1) % world_size));
     case v1::COLLECTIVE_REDUCE_SCATTER:
-      return Summed(topology.reduce(segment, world_size));
+      return Summed(topology.reduce(segment, places));
     case v1::COLLECTIVE_ALL_GATHER:
-      return Copied(topology.broadcast(segment, world_size));
+      return Copied(topology.broadcast(segment, places));
     case v1::COLLECTIVE_GATHER:
-      return Copied(Path(topology.broadcast(segment, world_size), root));
+      return Copied(Path(topology.broadcast(segment, places), root));
     case v1::COLLECTIVE_SCATTER:
-      return Copied(Path(topology.broadcast(root, world_size), segment));
+      return Copied(Path(topology.broadcast(root, places), segment));
     default:
       return AverageWay(topology, topology.folds ? (segment + world_size - 1) % world_size : 0,
-                        world_size);
+                        places);
   }
 }
 
@@ -136,13 +188,13 @@ int SegmentsOf(const Topology& topology, v1::Collective collective, int world_si
 
 }  // namespace
 
-Route RouteOf(const Topology& topology, v1::Collective collective, int root, int world_size) {
+Route RouteOf(const Topology& topology, v1::Collective collective, int root, const Places& places) {
   Route route;
-  route.segments = SegmentsOf(topology, collective, world_size);
+  route.segments = SegmentsOf(topology, collective, places.world_size());
   std::vector<Way> ways;
   size_t longest = 0;
   for (int segment = 0; segment < route.segments; ++segment) {
-    ways.push_back(WayOf(topology, collective, root, segment, world_size));
+    ways.push_back(WayOf(topology, collective, root, segment, places));
     longest = std::max(longest, ways.back().edges.size());
   }
   for (size_t i = 0; i < longest; ++i) {

@@ -93,7 +93,7 @@ const HopPlan& HopPlans::HopsOf(const BucketSpec& spec) {
   const v1::Collective collective = CollectiveOf(spec);
   const auto found = hops_.find({collective, spec.root});
   if (found != hops_.end()) return found->second;
-  const Route route = RouteOf(topology_, collective, spec.root.value(), view_.world_size);
+  const Route route = RouteOf(topology_, collective, spec.root.value(), places_);
   const auto key = std::pair(collective, spec.root);
   return hops_.emplace(key, HopPlan(route, view_.OwnRanks())).first->second;
 }

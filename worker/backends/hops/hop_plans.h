@@ -67,7 +67,8 @@ struct BucketPlan {
 class HopPlans {
  public:
   // `topology` must outlive this object.
-  HopPlans(const Topology* topology, const View& view) : topology_(*topology), view_(view) {}
+  HopPlans(const Topology* topology, const View& view)
+      : topology_(*topology), view_(view), places_(view) {}
 
   // Makes the plans of a layout, whose buckets are on the wire. Call it before the methods below.
   void Add(LayoutId layout, const std::vector<BucketSpec>& specs);
@@ -88,6 +89,7 @@ class HopPlans {
 
   const Topology& topology_;
   const View view_;
+  const Places places_;
   mutable Mutex mutex_;
   std::map<std::pair<v1::Collective, Rank>, HopPlan> hops_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<LayoutId, Bucket>, BucketPlan> buckets_ ABSL_GUARDED_BY(mutex_);

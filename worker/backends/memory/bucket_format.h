@@ -30,6 +30,10 @@ struct BucketFormat {
   uint64_t elements = 0;           // of a term, and of the mean
   // Parts of the mean that different workers fold begin at a multiple of it, in elements.
   uint64_t alignment = 1;
+  // Whether a term, and the mean, is stored as the caller has it, so that it may lie in shared
+  // memory.
+  bool term_in_place = false;
+  bool mean_in_place = false;
 
   uint64_t term_bytes() const { return elements * ElementBytes(term); }
   uint64_t mean_bytes() const { return elements * ElementBytes(mean); }

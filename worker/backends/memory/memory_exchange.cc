@@ -143,6 +143,7 @@ void MemoryExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, ab
   {
     MutexLock lock(&mutex_);
     transfer->layout = layouts_.at(key.layout).get();
+    transfer->is_joined = transfer->layout->IsJoined(key.bucket, result);
     under_way_.push_back(transfer);
   }
   table_.Add(transfer);
@@ -156,6 +157,16 @@ void MemoryExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<cons
   if (--transfer->missing > 0) return;
   transfer->layout->Publish(&MemoryLayout::Progress::contributed, key);
   RingAll();
+}
+
+Exchange::Memory MemoryExchange::TermsMemory(LayoutId layout, Bucket bucket, Rank rank) {
+  MutexLock lock(&mutex_);
+  return layouts_.at(layout)->TermsMemory(rank, bucket);
+}
+
+Exchange::Memory MemoryExchange::ResultMemory(LayoutId layout, Bucket bucket) {
+  MutexLock lock(&mutex_);
+  return layouts_.at(layout)->MeansMemory(bucket);
 }
 
 void MemoryExchange::Run() {
@@ -226,7 +237,9 @@ bool MemoryExchange::Progress(const std::shared_ptr<MemoryTransfer>& transfer) {
     RingAll();
   }
   if (!layout.Missing(&MemoryLayout::Progress::folded, transfer->key).empty()) return folds;
-  Count(transfer->key.step, layout.Read(transfer->key.bucket, transfer->result));
+  if (!transfer->is_joined) {
+    Count(transfer->key.step, layout.Read(transfer->key.bucket, transfer->result));
+  }
   {
     MutexLock lock(&mutex_);
     under_way_.erase(std::find(under_way_.begin(), under_way_.end(), transfer));
@@ -252,6 +265,11 @@ void MemoryExchange::Count(Step step, const MemoryLayout::Rounding& rounding) {
   }
   MutexLock lock(&mutex_);
   compressed_ += rounding.compressed;
+}
+
+std::vector<KeptValues> MemoryExchange::Kept(LayoutId layout) {
+  MutexLock lock(&mutex_);
+  return layouts_.at(layout)->Kept();
 }
 
 TransferTotals MemoryExchange::totals() const {

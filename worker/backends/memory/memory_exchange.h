@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_EXCHANGE_H_
 #define GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_EXCHANGE_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
+#include "worker/backends/memory/bell.h"
 #include "worker/backends/memory/memory_budget.h"
 #include "worker/backends/memory/memory_layout.h"
 #include "worker/backends/memory/shared_memory.h"
@@ -21,7 +23,7 @@ namespace gradwire {
 
 // Averages through memory that all workers of the view map (see MemoryLayout). Nothing is sent. The
 // caller's thread copies its terms; the exchange's one thread folds this worker's part of each
-// bucket and copies the means:
+// bucket and copies the means. Neither copies what lies in TermsMemory and ResultMemory.
 //
 //   Contribute: write ─► ring the others' bells
 //   thread:     sleep until the bell rings ─► for each bucket under way: fold, ring ─► read, done
@@ -53,7 +55,10 @@ class MemoryExchange : public Exchange {
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
+  Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override;
+  Memory ResultMemory(LayoutId layout, Bucket bucket) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
+  std::vector<KeptValues> Kept(LayoutId layout) override;
   // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override;
   TransferTotals totals() const override;
@@ -68,6 +73,7 @@ class MemoryExchange : public Exchange {
     MemoryLayout* layout = nullptr;
     int missing = 0;  // terms of this worker; thread that contributes
     bool folded = false;
+    bool is_joined = false;  // the result is read where the means are
   };
   using Transfers = std::vector<std::shared_ptr<MemoryTransfer>>;
 

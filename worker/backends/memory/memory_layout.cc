@@ -15,7 +15,20 @@ constexpr uint64_t kLine = 64;  // of the cache
 // A smaller bucket is not divided: to wait for several workers costs more than to add it.
 constexpr uint64_t kSmallBytes = 32 << 10;
 
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+// Most ranges that a layout maps for its joined means: the kernel allows a process 65,530.
+constexpr size_t kMostRanges = 4096;
+
+uint64_t RoundUp(uint64_t bytes, uint64_t unit = kLine) { return (bytes + unit - 1) / unit * unit; }
+
+// Returns the space of a bucket's mean; one that is read in place has pages of its own.
+uint64_t MeanSpace(const BucketFormat& format) {
+  return RoundUp(format.mean_bytes(), format.mean_in_place ? PageBytes() : kLine);
+}
+
+// Returns where the means begin behind `buckets` and `ranks` times `term_bytes`.
+uint64_t MeansBehind(size_t buckets, size_t ranks, uint64_t term_bytes) {
+  return RoundUp(buckets * sizeof(MemoryLayout::Progress) + ranks * term_bytes, PageBytes());
+}
 
 }  // namespace
 
@@ -60,7 +73,7 @@ MemoryLayout::MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec
     term_offsets_.push_back(term_bytes_);
     mean_offsets_.push_back(mean_bytes_);
     term_bytes_ += RoundUp(format.term_bytes());
-    mean_bytes_ += RoundUp(format.mean_bytes());
+    mean_bytes_ += MeanSpace(format);
   }
   for (size_t worker = 0; worker < view.members.size(); ++worker) {
     const Member& member = view.members[worker];
@@ -73,7 +86,7 @@ MemoryLayout::MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec
 }
 
 size_t MemoryLayout::MeansAt(size_t worker) const {
-  return buckets_.size() * sizeof(Progress) + view_.members[worker].ranks.size() * term_bytes_;
+  return MeansBehind(buckets_.size(), view_.members[worker].ranks.size(), term_bytes_);
 }
 
 size_t MemoryLayout::BytesOf(size_t worker) const {
@@ -82,11 +95,12 @@ size_t MemoryLayout::BytesOf(size_t worker) const {
 
 uint64_t MemoryLayout::BytesOf(absl::Span<const BucketSpec> buckets, const MemoryWire& wire,
                                size_t ranks) {
-  uint64_t bytes = 0;
+  uint64_t terms = 0, means = 0;
   for (const BucketFormat& format : FormatsOf(buckets, wire)) {
-    bytes += sizeof(Progress) + ranks * RoundUp(format.term_bytes()) + RoundUp(format.mean_bytes());
+    terms += RoundUp(format.term_bytes());
+    means += MeanSpace(format);
   }
-  return std::max(kLine, bytes);
+  return std::max(kLine, MeansBehind(buckets.size(), ranks, terms) + means);
 }
 
 std::string MemoryLayout::NameOf(size_t worker) const {
@@ -97,31 +111,73 @@ absl::Status MemoryLayout::Make() {
   absl::StatusOr<SharedMemory> made =
       SharedMemory::Make(NameOf(self_), BytesOf(self_), SharedMemory::Writer::kMaker);
   if (!made.ok()) return made.status();
-  memory_[self_] = *std::move(made);
+  memory_[self_] = std::make_shared<const SharedMemory>(*std::move(made));
   return absl::OkStatus();
 }
 
 absl::Status MemoryLayout::Open(size_t* at) {
   if (open_) return absl::OkStatus();
   for (size_t worker = 0; worker < memory_.size(); ++worker) {
-    if (memory_[worker].data() != nullptr) continue;
+    if (memory_[worker] != nullptr) continue;
     *at = worker;
     absl::StatusOr<SharedMemory> opened = SharedMemory::Open(
         view_.members[worker].pid, NameOf(worker), BytesOf(worker), SharedMemory::Writer::kMaker);
     if (!opened.ok()) return opened.status();
-    memory_[worker] = *std::move(opened);
+    memory_[worker] = std::make_shared<const SharedMemory>(*std::move(opened));
+    if (joined_ == nullptr) continue;
+    if (absl::Status mapped = MapMeansOf(worker, joined_.get()); !mapped.ok()) return mapped;
   }
   open_ = true;
   return absl::OkStatus();
 }
 
+absl::Status MemoryLayout::MapMeansOf(size_t worker, JoinedMemory* joined) const {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const Part part = PartOf(worker, Bucket(static_cast<int>(i)));
+    if (!formats_[i].mean_in_place || part.count == 0) continue;
+    const size_t at = mean_offsets_[i] + part.first * sizeof(float);
+    const size_t bytes = RoundUp(part.count * sizeof(float), PageBytes());
+    absl::Status mapped = joined->Map(at, *memory_[worker], MeansAt(worker) + at, bytes);
+    if (!mapped.ok()) return mapped;
+  }
+  return absl::OkStatus();
+}
+
+Exchange::Memory MemoryLayout::TermsMemory(Rank rank, Bucket bucket) const {
+  const BucketFormat& format = formats_[bucket.value()];
+  if (!is_made() || !format.term_in_place) return {};
+  return {{const_cast<uint8_t*>(Terms(rank, bucket)), format.term_bytes()}, memory_[self_]};
+}
+
+Exchange::Memory MemoryLayout::MeansMemory(Bucket bucket) {
+  const BucketFormat& format = formats_[bucket.value()];
+  if (!is_made() || !format.mean_in_place || buckets_.size() * memory_.size() > kMostRanges)
+    return {};
+  if (joined_ == nullptr) {
+    auto joined = std::make_shared<JoinedMemory>();
+    absl::Status mapped = joined->Reserve(mean_bytes_);
+    for (size_t worker = 0; mapped.ok() && worker < memory_.size(); ++worker) {
+      if (memory_[worker] != nullptr) mapped = MapMeansOf(worker, joined.get());
+    }
+    if (!mapped.ok()) return {};  // the mean is copied
+    joined_ = std::move(joined);
+  }
+  return {{joined_->data() + mean_offsets_[bucket.value()], format.mean_bytes()}, joined_};
+}
+
+bool MemoryLayout::IsJoined(Bucket bucket, absl::Span<uint8_t> result) const {
+  return joined_ != nullptr && result.data() == joined_->data() + mean_offsets_[bucket.value()];
+}
+
+uint8_t* MemoryLayout::At(size_t worker) const { return memory_[worker]->data(); }
+
 const uint8_t* MemoryLayout::Terms(Rank rank, Bucket bucket) const {
-  return memory_[carrier_[rank.value()]].data() + buckets_.size() * sizeof(Progress) +
+  return At(carrier_[rank.value()]) + buckets_.size() * sizeof(Progress) +
          place_[rank.value()] * term_bytes_ + term_offsets_[bucket.value()];
 }
 
 MemoryLayout::Progress* MemoryLayout::ProgressOf(size_t worker, Bucket bucket) const {
-  return reinterpret_cast<Progress*>(memory_[worker].data()) + bucket.value();
+  return reinterpret_cast<Progress*>(At(worker)) + bucket.value();
 }
 
 MemoryLayout::Part MemoryLayout::PartOf(size_t worker, Bucket bucket) const {
@@ -146,7 +202,7 @@ MemoryLayout::Rounding MemoryLayout::Write(const BucketKey& key, Rank rank,
   if (ElementBytes(format.term) == 2) {
     return {static_cast<uint64_t>(Narrow(values, format.term, to)) << rank.value() % 64};
   }
-  std::memcpy(to, terms.data(), terms.size());
+  if (to != terms.data()) std::memcpy(to, terms.data(), terms.size());
   return {};
 }
 
@@ -171,9 +227,8 @@ std::vector<size_t> MemoryLayout::Missing(std::atomic<uint64_t> Progress::*point
   std::vector<size_t> missing;
   for (size_t worker = 0; worker < memory_.size(); ++worker) {
     if (point == &Progress::contributed && !HasTerms(worker, spec)) continue;
-    const uint64_t past = memory_[worker].data() == nullptr
-                              ? 0
-                              : (ProgressOf(worker, key.bucket)->*point).load(kSeeOrder);
+    const uint64_t past =
+        memory_[worker] == nullptr ? 0 : (ProgressOf(worker, key.bucket)->*point).load(kSeeOrder);
     if (past <= key.step.value()) missing.push_back(worker);
   }
   return missing;
@@ -205,7 +260,7 @@ std::vector<FoldRange> MemoryLayout::BlocksOf(Bucket bucket, const Part& part) c
 }
 
 uint8_t* MemoryLayout::MeansOf(size_t worker, Bucket bucket, const Part& part) const {
-  return memory_[worker].data() + MeansAt(worker) + mean_offsets_[bucket.value()] +
+  return At(worker) + MeansAt(worker) + mean_offsets_[bucket.value()] +
          part.first * ElementBytes(formats_[bucket.value()].mean);
 }
 
@@ -239,6 +294,20 @@ void MemoryLayout::FoldCoded(Bucket bucket, const Part& part) {
   const std::vector<uint8_t> payload = coding.EncodeMean(folded_, absl::MakeSpan(residual));
   coding.Decode({payload}, {reinterpret_cast<float*>(MeansOf(self_, bucket, part)), part.count});
   ProgressOf(self_, bucket)->coded_bytes = payload.size();
+}
+
+std::vector<KeptValues> MemoryLayout::Kept() {
+  std::vector<KeptValues> kept;
+  compressors_->AddKept(id_, buckets_, view_.OwnRanks(), &kept);
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket bucket(static_cast<int>(b));
+    const Coding* const coding = formats_[b].coding;
+    const Part part = PartOf(self_, bucket);
+    if (coding == nullptr || !coding->has_residual() || part.count == 0) continue;
+    residuals_[b].resize(part.count);
+    kept.push_back(KeptOfMean(bucket, part.first, absl::MakeSpan(residuals_[b])));
+  }
+  return kept;
 }
 
 bool MemoryLayout::Receives(const BucketSpec& spec) const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,15 @@ namespace gradwire {
 // Memory order: `contributed` and `folded` are stored with release after what they publish, and
 // read with acquire before it (memory_orders.h; tests/model checks this protocol).
 //
+// Nothing is copied in 1 if the terms already lie in this worker's memory (TermsMemory), and
+// nothing in 3 if the means are read where they are (MeansMemory). Then the argument above reads:
+//
+//   terms  this worker may write its terms of the next step once it is past 3: all have folded
+//   means  this worker ends its reading before it publishes its terms of the next step: until then
+//          nobody has all terms, so nobody writes means. A worker that was lost while it was
+//          stopped is in the same position: it writes means only after terms that this one never
+//          publishes in their view
+//
 // A bucket of bytes has no means: in 2 the workers copy what they get from the others' terms.
 // Results may have more than the collective asks for, never less. BucketFormat says how terms and
 // means are rounded.
@@ -72,7 +82,14 @@ class MemoryLayout {
   // the worker of another error.
   absl::Status Open(size_t* at);
   // Returns whether Make succeeded.
-  bool is_made() const { return memory_[self_].data() != nullptr; }
+  bool is_made() const { return memory_[self_] != nullptr; }
+
+  // Returns where this worker's memory has a term of one of its ranks, if it is there as the caller
+  // has it; else empty.
+  Exchange::Memory TermsMemory(Rank rank, Bucket bucket) const;
+  // Returns where the mean of a bucket will be in one piece, if it is there as the caller needs it;
+  // else empty. Not within Open.
+  Exchange::Memory MeansMemory(Bucket bucket);
 
   // Writes a term of this worker.
   Rounding Write(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms);
@@ -81,12 +98,17 @@ class MemoryLayout {
   // must pass.
   std::vector<size_t> Missing(std::atomic<uint64_t> Progress::*point, const BucketKey& key) const;
 
+  // Returns what this worker keeps from step to step; see Exchange::Kept.
+  std::vector<KeptValues> Kept();
+
   // Folds this worker's part of a bucket of floats, after all have contributed.
   void Fold(Bucket bucket);
   // Copies what this worker gets of a bucket of bytes, after those who have some have contributed.
   void ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const;
   // Copies the means that this worker gets, after all have folded.
   Rounding Read(Bucket bucket, absl::Span<uint8_t> result) const;
+  // Returns whether `result` is what MeansMemory returned, so that Read is not needed.
+  bool IsJoined(Bucket bucket, absl::Span<uint8_t> result) const;
 
  private:
   // A range of elements of a bucket.
@@ -109,6 +131,8 @@ class MemoryLayout {
   // Returns where a worker's memory has its part of the mean.
   uint8_t* MeansOf(size_t worker, Bucket bucket, const Part& part) const;
   size_t MeansAt(size_t worker) const;
+  uint8_t* At(size_t worker) const;
+  absl::Status MapMeansOf(size_t worker, JoinedMemory* joined) const;
   const uint8_t* Terms(Rank rank, Bucket bucket) const;
   Progress* ProgressOf(size_t worker, Bucket bucket) const;
   Part PartOf(size_t worker, Bucket bucket) const;
@@ -129,9 +153,10 @@ class MemoryLayout {
   std::vector<float> folded_;                  // for FoldCoded
   size_t self_ = 0;                            // index in the view
   bool open_ = false;
-  std::vector<SharedMemory> memory_;  // by worker
-  std::vector<size_t> carrier_;       // by rank: index of its worker
-  std::vector<size_t> place_;         // by rank: among those of its worker
+  std::vector<std::shared_ptr<const SharedMemory>> memory_;  // by worker; null: not mapped
+  std::shared_ptr<JoinedMemory> joined_;  // the means of all parts; null: not asked for
+  std::vector<size_t> carrier_;           // by rank: index of its worker
+  std::vector<size_t> place_;             // by rank: among those of its worker
 };
 
 // Returns the name of a worker's shared memory; no other worker, view or run has the same.

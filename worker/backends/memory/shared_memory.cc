@@ -2,11 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,8 +14,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/clock.h"
-#include "worker/backends/memory/memory_orders.h"
 
 // Older headers lack it; Linux has it since 5.1.
 #ifndef F_SEAL_FUTURE_WRITE
@@ -131,20 +127,35 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(uint32_t pid, absl::string_view 
   return memory;
 }
 
-void Bell::Ring() {
-  rings_.fetch_add(1, kBellOrder);
-  if (sleeping_.load(kBellOrder) == 0) return;
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+size_t PageBytes() {
+  static const auto kBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return kBytes;
 }
 
-void Bell::Sleep(uint32_t seen, absl::Duration timeout) {
-  sleeping_.store(1, kBellOrder);
-  if (rings_.load(kBellOrder) == seen) {
-    const timespec longest = absl::ToTimespec(timeout);
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAIT, seen, &longest, nullptr,
-            0);
+JoinedMemory::~JoinedMemory() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+absl::Status JoinedMemory::Reserve(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", bytes, " bytes of addresses: ", std::strerror(errno)));
   }
-  sleeping_.store(0);
+  data_ = static_cast<uint8_t*>(data);
+  bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status JoinedMemory::Map(size_t at, const SharedMemory& from, size_t offset, size_t bytes) {
+  // With an old size of 0 the pages stay where they are and appear at the new address, too.
+  void* const there =
+      mremap(from.data() + offset, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + at);
+  if (there == MAP_FAILED || mprotect(there, bytes, PROT_READ) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot map ", bytes, " bytes of shared memory again: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gradwire

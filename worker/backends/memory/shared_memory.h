@@ -1,14 +1,11 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_SHARED_MEMORY_H_
 #define GRADWIRE_WORKER_BACKENDS_MEMORY_SHARED_MEMORY_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "common/base/address.h"
 
 namespace gradwire {
@@ -48,24 +45,33 @@ class SharedMemory {
   size_t bytes_ = 0;
 };
 
-// A bell in shared memory of Writer::kAll: one thread sleeps, others of any process wake it. It
-// says only that something may have changed, so a ring too many does no harm.
-//
-// Memory order: Ring adds to `rings_`, then reads `sleeping_`; Sleep sets `sleeping_`, then reads
-// `rings_`. All four are sequentially consistent, so at least one of the two sees the other's
-// write: the ringer wakes, or the sleeper does not sleep. Data written before Ring is
-// visible to the thread whose Sleep or rings() sees the ring.
-class Bell {
+// Addresses at which pages of several SharedMemory lie one after the other, only for reading, so
+// that what several processes have written is one array. Writing to it ends the process (SIGSEGV).
+// It keeps the pages, whatever becomes of the SharedMemory they are from. Not thread-safe.
+class JoinedMemory {
  public:
-  uint32_t rings() const { return rings_.load(); }
-  void Ring();
-  // Returns when rings() is not `seen`, at the latest after `timeout`; may return early.
-  void Sleep(uint32_t seen, absl::Duration timeout);
+  JoinedMemory() = default;
+  ~JoinedMemory();
+  JoinedMemory(const JoinedMemory&) = delete;
+  JoinedMemory& operator=(const JoinedMemory&) = delete;
+
+  // Takes the addresses; their bytes cannot be read yet. Once. ResourceExhausted: the limits of
+  // this process do not allow it.
+  absl::Status Reserve(size_t bytes);
+  // Lets `bytes` of `from`, from `offset` on, appear at `at` as well. All three are multiples of
+  // PageBytes(), within what was reserved and made. ResourceExhausted as Reserve.
+  absl::Status Map(size_t at, const SharedMemory& from, size_t offset, size_t bytes);
+
+  // Null unless Reserve succeeded.
+  uint8_t* data() const { return data_; }
 
  private:
-  std::atomic<uint32_t> rings_;
-  std::atomic<uint32_t> sleeping_;
+  uint8_t* data_ = nullptr;
+  size_t bytes_ = 0;
 };
+
+// Returns the size of a page of this host's memory.
+size_t PageBytes();
 
 }  // namespace gradwire
 

@@ -1,0 +1,176 @@
+#include "library/optimizer_state.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_util.h"
+#include "common/state/state_plan.h"
+#include "worker/learning/optimizer_key.h"
+
+namespace gradwire {
+
+using torch::optim::OptimizerParamState;
+
+// The state of one parameter: tensors of its shape by their names in torch, and the count of steps
+// (null: it has none). All are memory of the optimizer.
+struct OptimizerFields {
+  std::vector<std::pair<const char*, torch::Tensor*>> tensors;
+  int64_t* step = nullptr;
+};
+
+namespace {
+
+constexpr char kStep[] = "step";
+
+OptimizerFields FieldsOf(torch::optim::SGDParamState& state) {
+  return {{{"momentum_buffer", &state.momentum_buffer()}}};
+}
+
+// Of Adam and AdamW.
+template <typename State>
+OptimizerFields FieldsOf(State& state) {
+  return {{{"exp_avg", &state.exp_avg()},
+           {"exp_avg_sq", &state.exp_avg_sq()},
+           {"max_exp_avg_sq", &state.max_exp_avg_sq()}},
+          &state.step()};
+}
+
+OptimizerFields FieldsOf(torch::optim::RMSpropParamState& state) {
+  return {{{"square_avg", &state.square_avg()},
+           {"momentum_buffer", &state.momentum_buffer()},
+           {"grad_avg", &state.grad_avg()}},
+          &state.step()};
+}
+
+OptimizerFields FieldsOf(torch::optim::AdagradParamState& state) {
+  return {{{"sum", &state.sum()}}, &state.step()};
+}
+
+}  // namespace
+
+struct OptimizerRow {
+  const char* name;
+  bool (*is)(const torch::optim::Optimizer& optimizer);
+  std::unique_ptr<OptimizerParamState> (*make)();
+  OptimizerFields (*fields)(OptimizerParamState& state);
+};
+
+namespace {
+
+template <typename Optimizer, typename State>
+constexpr OptimizerRow RowOf(const char* name) {
+  return {name,
+          [](const torch::optim::Optimizer& optimizer) {
+            return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
+          },
+          []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
+          [](OptimizerParamState& state) { return FieldsOf(static_cast<State&>(state)); }};
+}
+
+constexpr OptimizerRow kRows[] = {
+    RowOf<torch::optim::SGD, torch::optim::SGDParamState>("SGD"),
+    RowOf<torch::optim::Adam, torch::optim::AdamParamState>("Adam"),
+    RowOf<torch::optim::AdamW, torch::optim::AdamWParamState>("AdamW"),
+    RowOf<torch::optim::RMSprop, torch::optim::RMSpropParamState>("RMSprop"),
+    RowOf<torch::optim::Adagrad, torch::optim::AdagradParamState>("Adagrad")};
+
+std::string KeyOfField(const std::string& parameter, const char* field) {
+  return absl::StrCat(parameter, "/", field);
+}
+
+// Sets `fields` from `reader`; returns whether it has any.
+absl::StatusOr<bool> Read(const StateReader& reader, const std::string& name,
+                          const torch::Tensor& parameter, const OptimizerFields& fields) {
+  bool any = false;
+  if (fields.step != nullptr && reader.Find(kOptimizerSection, KeyOfField(name, kStep))) {
+    const torch::Tensor step = torch::zeros({}, torch::kLong);
+    absl::Status got = reader.Get(kOptimizerSection, KeyOfField(name, kStep), step);
+    if (!got.ok()) return got;
+    *fields.step = step.item<int64_t>();
+    any = true;
+  }
+  for (const auto& [field, tensor] : fields.tensors) {
+    if (!reader.Find(kOptimizerSection, KeyOfField(name, field))) continue;
+    *tensor = torch::empty(parameter.sizes(), parameter.options().requires_grad(false));
+    absl::Status got = reader.Get(kOptimizerSection, KeyOfField(name, field), *tensor);
+    if (!got.ok()) return got;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* optimizer,
+                                                    const Named& parameters) {
+  const auto row = std::find_if(std::begin(kRows), std::end(kRows),
+                                [&](const OptimizerRow& one) { return one.is(*optimizer); });
+  if (row == std::end(kRows)) {
+    std::vector<std::string> names;
+    for (const OptimizerRow& one : kRows) names.emplace_back(one.name);
+    return Unexpected("attach", "an optimizer of another kind",
+                      absl::StrCat("one of ", absl::StrJoin(names, ", "),
+                                   " (hooks can keep the state of others)"));
+  }
+  OptimizerState state(optimizer, row);
+  state.description_ = row->name;
+  for (const auto& group : optimizer->param_groups()) {
+    std::vector<std::string> names;
+    for (const torch::Tensor& parameter : group.params()) {
+      const auto named = std::find_if(parameters.begin(), parameters.end(), [&](const auto& one) {
+        return one.second.is_same(parameter);
+      });
+      if (named == parameters.end()) {
+        return Unexpected("attach", "an optimizer of a parameter that is not the module's",
+                          "parameters of the module only");
+      }
+      names.push_back(named->first);
+      state.parameters_.push_back(*named);
+    }
+    absl::StrAppend(&state.description_, " [", absl::StrJoin(names, ", "), "]");
+  }
+  return state;
+}
+
+double OptimizerState::learning_rate() const {
+  return optimizer_->param_groups().front().options().get_lr();
+}
+
+void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {
+  for (const auto& [name, parameter] : parameters_) {
+    auto& states = optimizer_->state();
+    const auto found = states.find(OptimizerKeyOf(states, parameter));
+    if (found == states.end()) continue;
+    const OptimizerFields fields = row_->fields(*found->second);
+    if (fields.step != nullptr) {
+      out->push_back({kOptimizerSection, KeyOfField(name, kStep),
+                      torch::tensor(*fields.step, torch::kLong), /*common=*/true});
+    }
+    for (const auto& [field, tensor] : fields.tensors) {
+      if (!tensor->defined()) continue;
+      out->push_back({kOptimizerSection, KeyOfField(name, field),
+                      tensor->detach().clone(at::MemoryFormat::Contiguous), /*common=*/true});
+    }
+  }
+}
+
+absl::Status OptimizerState::Restore(const StateReader& reader) {
+  auto& states = optimizer_->state();
+  for (const auto& [name, parameter] : parameters_) {
+    std::unique_ptr<OptimizerParamState> made = row_->make();
+    const absl::StatusOr<bool> any = Read(reader, name, parameter, row_->fields(*made));
+    if (!any.ok()) return any.status();
+    const auto key = OptimizerKeyOf(states, parameter);
+    if (*any) {
+      states[key] = std::move(made);
+    } else {
+      states.erase(key);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire

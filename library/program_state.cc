@@ -1,0 +1,188 @@
+#include "library/program_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_util.h"
+#include "common/state/state_plan.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kOptimizer[] = "optimizer";
+constexpr char kRandom[] = "random";
+constexpr char kHooks[] = "hooks/";
+
+// A tensor of the state has at least one element, so a byte precedes those of the program.
+torch::Tensor ToTensor(const std::string& bytes) {
+  const torch::Tensor tensor = torch::zeros({static_cast<int64_t>(bytes.size()) + 1}, torch::kByte);
+  std::memcpy(tensor.data_ptr<uint8_t>() + 1, bytes.data(), bytes.size());
+  return tensor;
+}
+
+absl::StatusOr<std::string> GetBytes(const StateReader& reader, const std::string& key) {
+  const v1::StateTensor* const found = reader.Find(kProgramSection, key);
+  const int64_t size = found != nullptr && found->shape_size() == 1 ? found->shape(0) : 1;
+  const torch::Tensor tensor = torch::zeros({size}, torch::kByte);
+  if (absl::Status got = reader.Get(kProgramSection, key, tensor); !got.ok()) return got;
+  return std::string(reinterpret_cast<const char*>(tensor.data_ptr<uint8_t>()) + 1,
+                     static_cast<size_t>(size - 1));
+}
+
+}  // namespace
+
+absl::Status ProgramState::Attach(torch::optim::Optimizer* optimizer) {
+  if (optimizer_.has_value()) {
+    return absl::FailedPreconditionError("attach: got a second optimizer, expected one");
+  }
+  absl::StatusOr<OptimizerState> made = OptimizerState::Make(optimizer, Parameters());
+  if (!made.ok()) return made.status();
+  optimizer_ = *std::move(made);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramState::Attach(const std::string& name, StateHooks hooks) {
+  if (name.empty() || name.find('/') != std::string::npos || hooks_.count(name) > 0) {
+    return Unexpected("attach", absl::StrCat("the name '", name, "'"),
+                      "a new one that is not empty and has no '/'");
+  }
+  if (!hooks.capture || !hooks.restore) {
+    return Unexpected(
+        "attach",
+        absl::StrCat("hooks '", name, "' without ", hooks.capture ? "restore" : "capture"), "both");
+  }
+  hooks_[name] = std::move(hooks);
+  return absl::OkStatus();
+}
+
+void ProgramState::OnCommit(int64_t step) const {
+  for (const auto& [name, hooks] : hooks_) {
+    if (hooks.on_commit) hooks.on_commit(step);
+  }
+}
+
+OptimizerState::Named ProgramState::Parameters() const {
+  OptimizerState::Named named;
+  for (const auto& item : parts_.module->named_parameters()) {
+    named.emplace_back(item.key(), item.value());
+  }
+  return named;
+}
+
+std::string ProgramState::KeyOf(const std::string& name) const {
+  return absl::StrCat(parts_.rank.value(), "/", name);
+}
+
+std::string ProgramState::KeyOfBuffer(const std::string& name) const {
+  return absl::StrCat(parts_.broadcast ? 0 : parts_.rank.value(), "/buffers/", name);
+}
+
+std::vector<PartOfBucket> ProgramState::PartsOf(size_t bucket) const {
+  std::vector<PartOfBucket> of_bucket;
+  if (bucket >= parts_.reducer->gradient_buckets()) return of_bucket;
+  const OptimizerState::Named parameters = Parameters();
+  int64_t first = 0;
+  for (const size_t index : parts_.reducer->IndicesOf(bucket)) {
+    const auto& [name, tensor] = parameters[index];
+    of_bucket.push_back({name, tensor, first});
+    first += tensor.numel();
+  }
+  return of_bucket;
+}
+
+std::vector<StateTensorRef> ProgramState::Copy() {
+  const torch::NoGradGuard values_only;
+  std::vector<StateTensorRef> tensors;
+  for (const auto& [name, parameter] : Parameters()) {
+    tensors.push_back({kModelSection, name, parameter.detach().clone(), /*common=*/true});
+  }
+  optimizer_->Copy(&tensors);
+  for (const auto& item : parts_.module->named_buffers()) {
+    if (item.value().numel() == 0) continue;
+    tensors.push_back(
+        {kRanksSection, KeyOfBuffer(item.key()), item.value().detach().clone(), parts_.broadcast});
+  }
+  CopyKept(
+      parts_.kept(), [this](size_t bucket) { return PartsOf(bucket); }, &tensors);
+  const auto add = [&](const std::string& name, torch::Tensor tensor) {
+    tensors.push_back({kProgramSection, KeyOf(name), std::move(tensor), /*common=*/false});
+  };
+  add(kOptimizer, ToTensor(optimizer_->description()));
+  at::Generator random = at::detail::getDefaultCPUGenerator();
+  {
+    const std::lock_guard<std::mutex> lock(random.mutex());
+    add(kRandom, random.get_state());
+  }
+  for (const auto& [name, hooks] : hooks_) add(kHooks + name, ToTensor(hooks.capture()));
+  return tensors;
+}
+
+absl::Status ProgramState::CheckOptimizer(const StateReader& reader) const {
+  const absl::StatusOr<std::string> expected = GetBytes(reader, KeyOf(kOptimizer));
+  if (!expected.ok()) return expected.status();
+  if (*expected == optimizer_->description()) return absl::OkStatus();
+  return Unexpected("resume: the optimizer and its groups", optimizer_->description(),
+                    absl::StrCat(*expected, ", as in the checkpoint"));
+}
+
+absl::Status ProgramState::RestoreCommon(const StateReader& reader) {
+  const torch::NoGradGuard values_only;
+  if (absl::Status same = CheckOptimizer(reader); !same.ok()) return same;
+  for (const auto& [name, parameter] : Parameters()) {
+    absl::Status got = reader.Get(kModelSection, name, parameter.detach());
+    if (!got.ok()) return got;
+  }
+  return optimizer_->Restore(reader);
+}
+
+absl::Status ProgramState::RestoreOwn(const StateReader& reader) {
+  const torch::NoGradGuard values_only;
+  for (const auto& item : parts_.module->named_buffers()) {
+    if (item.value().numel() == 0) continue;
+    absl::Status got = reader.Get(kRanksSection, KeyOfBuffer(item.key()), item.value().detach());
+    if (!got.ok()) return got;
+  }
+  const GetTensor get = [&reader](auto&... tensor) { return reader.Get(tensor...); };
+  absl::Status restored = RestoreKept(
+      reader.catalog(), get, [this](size_t bucket) { return PartsOf(bucket); }, parts_.kept());
+  if (!restored.ok()) return restored;
+  at::Generator random = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(random.mutex());
+  torch::Tensor state = random.get_state();
+  restored = reader.Get(kProgramSection, KeyOf(kRandom), state);
+  if (restored.ok()) random.set_state(state);
+  return restored.ok() ? CallHooks(reader) : restored;
+}
+
+// A checkpoint has the hooks of the program that made it.
+absl::Status ProgramState::CallHooks(const StateReader& reader) const {
+  const std::string prefix = KeyOf(kHooks);
+  std::set<std::string> got, expected;
+  for (const auto& [name, hooks] : hooks_) got.insert(name);
+  for (const v1::StateSection& section : reader.catalog().sections()) {
+    if (section.name() != kProgramSection) continue;
+    for (const v1::StateTensor& tensor : section.tensors()) {
+      const std::string& key = tensor.key();
+      if (key.compare(0, prefix.size(), prefix) == 0) expected.insert(key.substr(prefix.size()));
+    }
+  }
+  if (got != expected) {
+    return Unexpected(
+        "resume: names of hooks", absl::StrCat("'", absl::StrJoin(got, "', '"), "'"),
+        absl::StrCat("'", absl::StrJoin(expected, "', '"), "', as in the checkpoint"));
+  }
+  for (const auto& [name, hooks] : hooks_) {
+    const absl::StatusOr<std::string> bytes = GetBytes(reader, KeyOf(kHooks + name));
+    if (!bytes.ok()) return bytes.status();
+    hooks.restore(*bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,333 @@
+// attach, resume and end_step: all ranks of a run end at once, and the same program continues it
+// from a checkpoint with the bits of an undisturbed run.
+#include <gmock/gmock.h>
+#include <gradwire/ddp.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/library/models.h"
+#include "tests/library/ranks.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Group = std::shared_ptr<ProcessGroup>;
+
+constexpr int kRanks = 2;
+constexpr int64_t kSteps = 6;
+constexpr int64_t kEvery = 2;
+constexpr int64_t kLastStep = 5;  // of a run that ends early; the checkpoint is before step 4
+
+// With BatchNorm, and two matrices that are worth factors of rank 1.
+struct TrainedImpl : torch::nn::Module {
+  TrainedImpl()
+      : first(register_module("first", Linear(24, 32))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(32))),
+        last(register_module("last", Linear(32, 16))) {
+    const torch::NoGradGuard values_only;
+    int64_t next = 0;
+    for (torch::Tensor& parameter : parameters()) {
+      const torch::Tensor numbers = torch::arange(next, next + parameter.numel());
+      parameter.copy_(0.1 * torch::sin(numbers.to(torch::kFloat)).view(parameter.sizes()));
+      next += parameter.numel();
+    }
+  }
+  torch::Tensor Loss(int64_t number) {
+    const torch::Tensor x = torch::cos(torch::arange(number, number + 5 * 24).to(torch::kFloat));
+    const torch::Tensor hidden = norm->forward(first->forward(x.view({5, 24})));
+    return torch::tanh(last->forward(torch::tanh(hidden))).square().sum();
+  }
+  Linear first{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  Linear last{nullptr};
+};
+TORCH_MODULE(Trained);
+
+struct Setup {
+  std::string name;
+  std::string optimizer = "Adam";
+  std::string compress = "none";
+  bool broadcast = true;
+};
+
+std::unique_ptr<torch::optim::Optimizer> OptimizerOf(const std::string& name, Trained& net) {
+  if (name == "Adam") return std::make_unique<torch::optim::Adam>(net->parameters(), 0.01);
+  if (name == "RMSprop") return std::make_unique<torch::optim::RMSprop>(net->parameters(), 0.01);
+  std::vector<torch::optim::OptimizerParamGroup> groups = {{net->first->parameters()},
+                                                           {net->last->parameters()}};
+  return std::make_unique<torch::optim::SGD>(std::move(groups),
+                                             torch::optim::SGDOptions(0.01).momentum(0.9));
+}
+
+// A rank's values after its last step.
+using Values = std::vector<torch::Tensor>;
+
+bool AreEqual(const Values& a, const Values& b) {
+  bool equal = a.size() == b.size();
+  for (size_t i = 0; equal && i < a.size(); ++i) equal = a[i].equal(b[i]);
+  return equal;
+}
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  ~ResumeTest() override {
+    unsetenv("GRADWIRE_RUN_DIR");
+    unsetenv("GRADWIRE_CHECKPOINT_EVERY");
+  }
+
+  void KeepCheckpoints() {
+    setenv("GRADWIRE_RUN_DIR", folder_.path().c_str(), 1);
+    setenv("GRADWIRE_CHECKPOINT_EVERY", std::to_string(kEvery).c_str(), 1);
+  }
+
+  bool HasCheckpoint(int64_t step) const {
+    return std::filesystem::exists(folder_.path() + "/step-00000000000" + std::to_string(step));
+  }
+
+  // Returns after the coordinator has published it.
+  void AwaitCheckpoint(int64_t step) const {
+    for (int i = 0; i < 1000 && !HasCheckpoint(step); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(HasCheckpoint(step));
+  }
+
+  struct Ran {
+    Ends ends;
+    std::vector<Values> values = std::vector<Values>(kRanks);  // by rank
+    std::vector<int64_t> first = std::vector<int64_t>(kRanks);
+    std::vector<std::vector<int64_t>> committed = std::vector<std::vector<int64_t>>(kRanks);
+    std::vector<int64_t> counted = std::vector<int64_t>(kRanks);  // by the program
+  };
+
+  // Trains up to `steps`; all ranks end before step `until` without closing the group.
+  Ran Run(const Setup& setup, int64_t until = kSteps) const {
+    Ran ran;
+    GroupOptions options;
+    options.compress = setup.compress;
+    ran.ends = RunRanks(
+        kRanks, [&](const Group& group) { Train(setup, group, until, &ran); }, options);
+    return ran;
+  }
+
+ private:
+  void Train(const Setup& setup, const Group& group, int64_t until, Ran* ran) const {
+    const auto rank = static_cast<size_t>(group->rank());
+    Trained net;
+    DDPOptions options;
+    options.broadcast_buffers = setup.broadcast;
+    DistributedDataParallel ddp(net, group, options);
+    const auto optimizer = OptimizerOf(setup.optimizer, net);
+    int64_t& counted = ran->counted[rank];
+    ddp.attach(*optimizer);
+    ddp.attach("count",
+               {[&] { return std::string(static_cast<size_t>(counted), 'x'); },
+                [&](const std::string& bytes) { counted = static_cast<int64_t>(bytes.size()); },
+                [&](int64_t step) { ran->committed[rank].push_back(step); }});
+    ran->first[rank] = ddp.resume();
+    for (int64_t step = ran->first[rank]; step < until; ++step) {
+      optimizer->zero_grad();
+      net->Loss(1000 * step + 77 * group->rank()).backward();
+      optimizer->step();
+      counted += group->rank() + 1;
+      ddp.end_step();
+    }
+    if (until < kSteps) {
+      AwaitCheckpoint(until / kEvery * kEvery);
+      throw Error(ErrorCode::kAborted, group->rank(), until, "the test ends the run");
+    }
+    for (const torch::Tensor& value : net->parameters()) {
+      ran->values[rank].push_back(value.detach().clone());
+    }
+    for (const torch::Tensor& value : net->buffers()) ran->values[rank].push_back(value.clone());
+    group->close();
+  }
+
+  TempDir folder_;
+};
+
+void ExpectWell(const Ends& ends) {
+  for (const auto& end : ends) EXPECT_FALSE(end.has_value()) << end->what();
+}
+
+class ResumeOfTest : public ResumeTest, public ::testing::WithParamInterface<Setup> {};
+
+TEST_P(ResumeOfTest, RunThatEndedEarly_Continues_WithTheBitsOfTheUndisturbed) {
+  const Ran undisturbed = Run(GetParam());
+  ExpectWell(undisturbed.ends);
+  KeepCheckpoints();
+  Run(GetParam(), kLastStep);
+  const Ran resumed = Run(GetParam());
+  ExpectWell(resumed.ends);
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(undisturbed.first[rank], 0);
+    EXPECT_EQ(resumed.first[rank], 4);
+    EXPECT_EQ(resumed.counted[rank], undisturbed.counted[rank]);
+    EXPECT_TRUE(AreEqual(resumed.values[rank], undisturbed.values[rank])) << "rank " << rank;
+    EXPECT_THAT(resumed.committed[rank], ::testing::Contains(kSteps));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResumeOfTest,
+                         ::testing::Values(Setup{"Adam"}, Setup{"GroupsOfSgd", "SGD"},
+                                           Setup{"RMSprop", "RMSprop"},
+                                           Setup{"BuffersOfEachRank", "SGD", "none", false},
+                                           Setup{"Int8", "Adam", "int8"},
+                                           Setup{"TopK", "SGD", "top-k:0.1"},
+                                           Setup{"PowerSgd", "SGD", "powersgd:1"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(ResumeTest, RunThatEndedWell_KeepsItsLastState) {
+  KeepCheckpoints();
+  const Ran ran = Run({"", "Adam"});
+  EXPECT_TRUE(HasCheckpoint(kSteps));
+  const Ran again = Run({"", "Adam"});
+  ExpectWell(again.ends);
+  EXPECT_EQ(again.first[0], kSteps);
+  EXPECT_TRUE(AreEqual(again.values[1], ran.values[1]));
+}
+
+TEST_F(ResumeTest, OtherOptimizer_IsRefused) {
+  KeepCheckpoints();
+  Run({"", "Adam"}, kLastStep);
+  const Ends ends = Run({"", "SGD"}).ends;
+  ASSERT_TRUE(ends[0].has_value() && ends[1].has_value());
+  // The run ends with the first of them.
+  EXPECT_TRUE(ends[0]->code() == ErrorCode::kInvalidArgument ||
+              ends[1]->code() == ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[0]->what(),
+              HasSubstr("got SGD [first.weight, first.bias] [last.weight, last.bias]"
+                        ", expected Adam [first.weight"));
+}
+
+// What a program of one rank gets for its calls before and after the first pass.
+void ExpectRefused(const std::string& expected,
+                   const std::function<void(DistributedDataParallel*, Trained*)>& calls,
+                   ErrorCode code = ErrorCode::kFailedPrecondition) {
+  const Ends ends = RunRanks(1, [&](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    calls(&ddp, &net);
+  });
+  ASSERT_TRUE(ends[0].has_value()) << expected;
+  EXPECT_THAT(ends[0]->what(), HasSubstr(expected));
+  EXPECT_EQ(ends[0]->code(), code) << ends[0]->what();
+}
+
+TEST_F(ResumeTest, CallsInAnotherOrder_AreRefused) {
+  ExpectRefused("resume: got no optimizer", [](auto* ddp, auto*) { ddp->resume(); });
+  ExpectRefused("end_step: got it before resume()", [](auto* ddp, auto*) { ddp->end_step(); });
+  ExpectRefused("attach: got it after the first backward pass", [](auto* ddp, auto* net) {
+    (*net)->Loss(0).backward();
+    torch::optim::SGD sgd((*net)->parameters(), 0.1);
+    ddp->attach(sgd);
+  });
+  ExpectRefused("resume: got it after resume()", [](auto* ddp, auto* net) {
+    torch::optim::SGD sgd((*net)->parameters(), 0.1);
+    ddp->attach(sgd);
+    ddp->resume();
+    ddp->resume();
+  });
+  ExpectRefused("attach: got a second optimizer", [](auto* ddp, auto* net) {
+    torch::optim::SGD sgd((*net)->parameters(), 0.1);
+    ddp->attach(sgd);
+    ddp->attach(sgd);
+  });
+}
+
+TEST_F(ResumeTest, UnsuitableOptimizersAndHooks_AreRefused) {
+  const auto wrong = ErrorCode::kInvalidArgument;
+  ExpectRefused(
+      "expected one of SGD, Adam, AdamW, RMSprop, Adagrad",
+      [](auto* ddp, auto* net) {
+        torch::optim::LBFGS lbfgs((*net)->parameters());
+        ddp->attach(lbfgs);
+      },
+      wrong);
+  ExpectRefused(
+      "a parameter that is not the module's",
+      [](auto* ddp, auto*) {
+        torch::optim::SGD sgd({torch::zeros({2})}, 0.1);
+        ddp->attach(sgd);
+      },
+      wrong);
+  const auto capture = [] { return std::string(); };
+  const auto restore = [](const std::string&) {};
+  ExpectRefused(
+      "hooks 'a' without restore",
+      [&](auto* ddp, auto*) {
+        ddp->attach("a", {capture, nullptr, nullptr});
+      },
+      wrong);
+  ExpectRefused(
+      "the name 'a/b'",
+      [&](auto* ddp, auto*) {
+        ddp->attach("a/b", {capture, restore, nullptr});
+      },
+      wrong);
+}
+
+TEST_F(ResumeTest, SeveralModels_AreRefused) {
+  const Ends ends = RunRanks(1, [](const Group& group) {
+    Trained one, other;
+    DistributedDataParallel first(one, group), second(other, group);
+    torch::optim::SGD sgd(one->parameters(), 0.1);
+    first.attach(sgd);
+    first.resume();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("got several models in the group"));
+}
+
+TEST_F(ResumeTest, PassWithoutResume_InARunThatContinues_IsRefused) {
+  KeepCheckpoints();
+  Run({"", "Adam"}, kLastStep);
+  const Ends ends = RunRanks(kRanks, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    net->Loss(0).backward();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("continues before step 4, expected resume() first"));
+}
+
+// Random numbers of torch belong to the process, so there is one rank.
+TEST_F(ResumeTest, RandomNumbers_Continue) {
+  KeepCheckpoints();
+  std::vector<torch::Tensor> drawn;
+  const auto run = [&](int64_t until) {
+    return RunRanks(1, [&](const Group& group) {
+      Trained net;
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      for (int64_t step = ddp.resume(); step < until; ++step) {
+        net->Loss(step).backward();
+        drawn.push_back(torch::rand({3}));
+        ddp.end_step();
+      }
+      if (until < kSteps) {
+        AwaitCheckpoint(4);
+        throw Error(ErrorCode::kAborted, 0, until, "the test ends the run");
+      }
+    });
+  };
+  run(kLastStep);
+  ExpectWell(run(kSteps));
+  ASSERT_EQ(drawn.size(), 7u);
+  EXPECT_TRUE(drawn[5].equal(drawn[4]));
+}
+
+}  // namespace
+}  // namespace gradwire::testing
