@@ -214,6 +214,9 @@ class PodsTest(unittest.TestCase):
         """All end well, and with the one hash that every other variant has."""
         codes, logs = pods.run(all_pods, BIN.parent, self.folder)
         self.assertEqual(codes, {pod.name: 0 for pod in all_pods}, logs)
+        self.check_hashes(ranks)
+
+    def check_hashes(self, ranks):
         summaries = [json.loads((pods.outside_of(self.folder, pod, "/results")
                                  / f"summary.{rank}.json").read_text())
                      for rank, pod in enumerate(ranks)]
@@ -240,6 +243,23 @@ class PodsTest(unittest.TestCase):
     def test_trainjob_one_hash(self):
         ranks = indexed(rendered("trainjob"), "gradwire-node-0", "gradwire", pet)
         self.check(ranks, ranks)
+
+    def test_pods_that_start_again_continue_from_the_volume(self):
+        """As the page says: two variables of rank 0, and a volume that outlives the pods."""
+        objects = rendered("base")
+        options = of_kind(objects, "ConfigMap")["data"]
+        whole = options["run.ini"]
+        for iterations in (8, 20):
+            options["run.ini"] = whole.replace("iterations = 20", f"iterations = {iterations}")
+            ranks = indexed(objects, "gradwire", "gradwire")
+            ranks[0].environment |= {"GRADWIRE_RUN_DIR": "/results/run",
+                                     "GRADWIRE_CHECKPOINT_EVERY": "4"}
+            for pod in ranks:
+                shutil.rmtree(self.folder / pod.name, ignore_errors=True)
+            codes, logs = pods.run(ranks, BIN.parent, self.folder)
+            self.assertEqual(set(codes.values()), {0}, logs)
+        self.assertIn("resumes before step 8", logs["gradwire-0"])
+        self.check_hashes(ranks)
 
     def test_wrong_option_every_pod_ends_with_2(self):
         objects = rendered("base")

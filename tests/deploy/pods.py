@@ -63,7 +63,7 @@ def _root(folder, pod, programs, hosts):
     for path in pod.writable:
         (root / path.lstrip("/")).mkdir(exist_ok=True)
         outside = outside_of(folder, pod, path)
-        outside.mkdir(parents=True)
+        outside.mkdir(parents=True, exist_ok=True)  # what earlier pods left
         os.chown(outside, pod.uid, pod.uid)
     binds = [(f"/{name}", root / name) for name in SYSTEM if pathlib.Path("/", name).is_dir()]
     binds.append((programs, root / "programs"))

@@ -78,6 +78,22 @@ class LongTorchrunTest(TorchrunCase):
         wait_until("hosts without processes",
                    lambda: not any(map(self.hosts.processes, range(2))), 10)
 
+    def test_one_node_worker_killed_torchrun_restarts_all_and_the_run_continues(self):
+        run_dir = self.folder / "run"
+        torchrun = self.start(0, [*TORCHRUN, "--nproc_per_node", "4", "--max_restarts", "1", *WORKER,
+                                  *runs.MODEL, "--iterations", "400"],
+                              GRADWIRE_RUN_DIR=str(run_dir), GRADWIRE_CHECKPOINT_EVERY="20",
+                              GRADWIRE_ON_LOSS="stop")
+        wait_until("a checkpoint", lambda: list(run_dir.glob("step-*[0-9]")), 120)
+        workers = [pid for pid, line in self.hosts.processes(0).items()
+                   if line.startswith("gradwire-worker ")]
+        os.kill(workers[-1], signal.SIGKILL)
+        self.assertEqual(torchrun.wait(300), 0, torchrun.text())
+        self.assertRegex(torchrun.text(), r"resumes before step [1-9]")
+        verified = self.hosts.run(0, ["gradwire", "ledger", "verify", run_dir],
+                                  env=runs.environment()).stdout
+        self.assertIn("400 sealed steps, from 0 to 399", verified)
+
     def test_kubeflow_torchrun_finds_its_options_in_pet_variables(self):
         self.assert_done([self.start(
             node, [*TORCHRUN, *self.with_summaries()], PET_NNODES="2", PET_NPROC_PER_NODE="2",

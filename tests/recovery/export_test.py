@@ -141,6 +141,49 @@ class ExportTest(unittest.TestCase):
         self.assertIn("no space left", self.checkpoint("export", self.run_dir, "--to", full, code=2)[1])
 
 
+# Saves a model of torchvision; loads the file of a run that took it, and compares.
+SAVE = """
+import sys, torch, torchvision
+torch.manual_seed(5)
+model = getattr(torchvision.models, sys.argv[1])(num_classes=10)
+torch.save(model.state_dict(), sys.argv[2])
+"""
+COMPARE = """
+import sys, torch, torchvision
+model = getattr(torchvision.models, sys.argv[1])(num_classes=10)
+before = torch.load(sys.argv[2])
+model.load_state_dict(torch.load(sys.argv[3]), strict=True)
+print(*(name for name, value in model.named_parameters()
+        if ((value != before[name]) & (before[name] != 0)).any()))
+"""
+
+
+class TorchvisionTest(unittest.TestCase):
+    """A state dict of torchvision trains here, and torchvision takes the result."""
+
+    def python(self, script, *words):
+        done = subprocess.run(["/usr/bin/python3", "-c", script, *map(str, words)], text=True,
+                              capture_output=True, timeout=SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split()
+
+    def test_weights_of_torchvision(self):
+        if subprocess.run(["/usr/bin/python3", "-c", "import torchvision"],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no torchvision (apt-get install python3-torchvision)")
+        for model in ("resnet18", "squeezenet1_0"):
+            with self.subTest(model), tempfile.TemporaryDirectory() as folder:
+                theirs, ours = pathlib.Path(folder, "theirs.pth"), pathlib.Path(folder, "ours.pt")
+                self.python(SAVE, model, theirs)
+                for lr in ("1e-30", "0.01"):
+                    train("--model", model, "--image-size", "64", "--batch-size", "2",
+                          "--iterations", "2", "--lr", lr, "--weights", theirs, "--save-weights",
+                          ours, launch=("--workers", "2"))
+                    changed = self.python(COMPARE, model, theirs, ours)
+                    # Steps of the first size change no value but zeros.
+                    self.assertEqual(changed != [], lr == "0.01", changed)
+
+
 class MemoryTest(unittest.TestCase):
     """A checkpoint of 1.1 GB."""
 
