@@ -52,6 +52,7 @@ LINES = {
     ("docs/deploy/mpi.md", "build/bin/gradwire launch --workers 4"): ELSEWHERE,
     ("docs/deploy/mpi.md", "build/bin/gradwire bench collectives"): ELSEWHERE,
     ("docs/tasks/several-hosts.md", "printf '10.10.1"): HOSTS,
+    ("docs/tasks/slow-run.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire doctor --hostfile"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/tasks/several-hosts.md", "deploy/make-certificates gradwire-0"): ENGINE,
@@ -126,6 +127,9 @@ CHANGES = {
     ("README.md", "build/bin/gradwire-coordinator"): COORDINATOR + RANKS,
     ("README.md", "for n in 4 2"): [  # "one line"
         (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
+    ("docs/measuring.md", "build/bin/gradwire plan --model mlp"): [  # in place of the two hosts
+        (r"\A", "build/bin/gradwire launch --workers 2 --summary n0.json -- --model mlp "
+               "--dataset synthetic --shared-memory off\n")],
     ("docs/observability.md", "/usr/bin/python3"): [
         (r"\A", """echo '{"stem": "out", "figures": [{"name": "loss", "kind": "lines", "title": "Loss",
             "x_label": "step", "y_label": "loss", "series": [{"x": [1, 2], "y": [2, 1]}]}]}' >run.json

@@ -1,4 +1,5 @@
-"""README.md and docs/: links lead somewhere, files that are named exist, and so do options."""
+"""README.md and docs/: links lead somewhere, files that are named exist, and so do options. The protocol
+number is that of the sources."""
 import os
 import pathlib
 import re
@@ -13,6 +14,8 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 # A path of the sources: with a folder that is there, and an ending.
 PATH = re.compile(r"`((?:common|coordinator|worker|library|include|cli|bench|deploy|proto|tests|docs|"
                   r"examples|programs)/[\w/.-]*\.\w+)`")
+# The coordinator's message to a peer with another protocol: its own number and version.
+PROTOCOL = re.compile(r"got protocol \d+ \([^)]*\), expected (\d+) \(([^)]*)\)")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]+[a-z])")
 HELP = [["gradwire-worker"], ["gradwire-coordinator"],
         *(["gradwire", command] for command in
@@ -79,6 +82,19 @@ class LinksTest(unittest.TestCase):
                  if page.name != "extending.md"  # names what a reader is to add
                  for path in PATH.findall(page.read_text()) if not (SOURCE / path).exists()]
         self.assertEqual(wrong, [])
+
+    def test_protocol_number_is_that_of_the_sources(self):
+        number = re.search(r"kProtocolVersion = (\d+);", (SOURCE / "common/wire/protocol.h").read_text())[1]
+        version = re.search(r"^project\(\w+\s+VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text(),
+                            re.MULTILINE)[1]
+        found = [(str(page.relative_to(SOURCE)), *match) for page in PAGES
+                 for match in PROTOCOL.findall(page.read_text())]
+        self.assertTrue(found)
+        self.assertEqual([each for each in found if each[1:] != (number, version)], [])
+        # The row of the changelog's table for those who upgrade to this version.
+        table = re.search(r"^\| protocol number \|[^|]*\| (\d+)\.", (SOURCE / "CHANGELOG.md").read_text(),
+                          re.MULTILINE)
+        self.assertEqual(table[1], number)
 
     def test_options_that_are_named_exist(self):
         known = set(OPTION.findall(helps())).union(*OTHERS.values())
