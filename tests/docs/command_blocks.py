@@ -138,6 +138,8 @@ def invocations(command):
         words = [word.strip("[]()") for word in words]
         while words and re.match(r"\w+=", words[0]):
             del words[0]
+        if words[:1] == ["cmake"]:  # names targets, not programs
+            continue
         for i, word in enumerate(words):
             name = program(word)
             if name == "gradwire":  # which is also a folder, a job, an image
