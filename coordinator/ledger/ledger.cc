@@ -73,7 +73,7 @@ absl::Status Ledger::CloseBefore(const LedgerEnd& end) {
         "cut off",
         path, end.torn->bytes, end.torn->offset, end.torn->why);
   }
-  const absl::Status cut;
+  const absl::Status cut = disk_->Truncate(path, static_cast<int64_t>(end.bytes));
   return cut.ok() ? disk_->SyncFolder(folder_) : cut;
 }
 

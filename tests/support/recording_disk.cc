@@ -1,5 +1,6 @@
 #include "tests/support/recording_disk.h"
 
+#include <filesystem>
 #include <utility>
 
 namespace gradwire::testing {
@@ -48,6 +49,7 @@ absl::StatusOr<std::unique_ptr<DiskFile>> RecordingDisk::Create(const std::strin
 }
 
 absl::Status RecordingDisk::MakeFolder(const std::string& path) {
+  if (std::filesystem::exists(path)) return RealDisk().MakeFolder(path);  // changes nothing
   absl::Status status = Record({Kind::kMakeFolder, path, "", 0, ""});
   return status.ok() ? RealDisk().MakeFolder(path) : status;
 }

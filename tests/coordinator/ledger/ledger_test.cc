@@ -183,6 +183,19 @@ TEST_F(LedgerTest, Open_Damage_IsRefusedAndChangesNothing) {
   EXPECT_EQ(SizeOf(1), whole);
 }
 
+TEST_F(LedgerTest, Open_DamageBeforeALaterWrite_IsRefused) {
+  Open();
+  ASSERT_TRUE(Begin().ok());
+  const int64_t first = SizeOf(1);
+  for (uint64_t generation : {2, 3}) {
+    ASSERT_TRUE(ledger_->RecordDurably({View(1, generation, 0)}).ok());
+  }
+  ledger_.reset();
+  std::fstream(PathOf(1), std::ios::binary | std::ios::in | std::ios::out).seekp(first + 26).put(0);
+  EXPECT_THAT(std::string(Ledger::Open(run_dir_, &disk_).status().message()),
+              HasSubstr(absl::StrCat("00000001.log is damaged at byte ", first)));
+}
+
 TEST_F(LedgerTest, DiskFull_StepsAreDroppedAndCounted_ViewsAndEndStillFit) {
   Open();
   ASSERT_TRUE(Begin().ok());
