@@ -248,6 +248,15 @@ void GroupMember::OnSaved(Step step, bool written) {
   held_state_.Release(step, written);
 }
 
+absl::Status GroupMember::KeepLast(Step last) {
+  const absl::Time deadline = SteadyNow() + settings_.step_timeout;
+  while (SteadyNow() < deadline &&
+         !held_state_.AwaitRelease(SteadyNow() + absl::Milliseconds(100)).has_value()) {
+    if (absl::Status running = state(); !running.ok()) return running;
+  }
+  return keeper_->AwaitLast(last, view_, settings_.step_timeout);
+}
+
 absl::optional<Step> GroupMember::TakeWritten() {
   MutexLock lock(&mutex_);
   return std::exchange(written_, absl::nullopt);

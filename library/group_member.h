@@ -85,11 +85,9 @@ class GroupMember {
   bool keeps_state() const { return keeper_ != nullptr; }
   // Between two steps of the owner, before `next`: copies its state if that is due.
   void BeforeStep(Step next) { keeper_->BeforeStep(next, view_); }
-  // The owner has no step after the one before `last`: copies its state, and waits until it is
-  // written. Returns how the run failed, if it did.
-  absl::Status KeepLast(Step last) {
-    return keeper_->AwaitLast(last, view_, settings_.step_timeout);
-  }
+  // The owner has no step after the one before `last`: waits until an earlier copy is written,
+  // copies its state, and waits until that is written. Returns how the run failed, if it did.
+  absl::Status KeepLast(Step last);
   // Returns the step of the last checkpoint that was written since the last call, if one was.
   absl::optional<Step> TakeWritten();
 
