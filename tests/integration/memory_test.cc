@@ -58,10 +58,10 @@ TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostFiveGradients) {
 }
 
 // The peak counts pages of other workers, too, once for each that reads them: a third of their
-// terms and of their means.
-TEST_F(MemoryTest, Run_InSharedMemory_AtMostSevenGradients) {
+// terms, and their parts of the means. 4.2 to 4.5 were seen.
+TEST_F(MemoryTest, Run_InSharedMemory_AtMostFiveGradients) {
   EXPECT_LE(WorkersPeak({"--sync", "ddp", "--backend", "memory"}),
-            PlainPeak() + 7 * kGradientBytes);
+            PlainPeak() + 5 * kGradientBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
