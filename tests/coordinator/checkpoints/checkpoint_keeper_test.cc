@@ -167,7 +167,7 @@ TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
 TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
   const KeptCheckpoint kept = Keep(Order({&first_, &second_}));
   ASSERT_TRUE(kept.status.ok()) << kept.status;
-  EXPECT_EQ(kept.bytes, (3 << 21) + 12 + 16);
+  EXPECT_EQ(kept.bytes, (3 << 21) + 12 + 16 + 56);  // 56: of codecs and programs
   EXPECT_GT(first_.calls(), 0);
   EXPECT_GT(second_.calls(), 0);
   const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
@@ -181,7 +181,8 @@ TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
        std::vector<std::pair<std::string, std::string>>{{"model", "big"},
                                                         {"model", "small"},
                                                         {"ranks", "0/buffers/mean"},
-                                                        {"ranks", "1/buffers/mean"}}) {
+                                                        {"ranks", "1/buffers/mean"},
+                                                        {"residuals", "1/error/small"}}) {
     std::vector<uint8_t> bytes(key == "big" ? (3 << 21) - 5 : 7);
     ASSERT_TRUE(state.Read(section, key, 1, absl::MakeSpan(bytes)).ok()) << key;
     for (size_t i = 0; i < bytes.size(); ++i) {
