@@ -43,8 +43,8 @@ struct Summary {
   absl::optional<Emulated> emulated;  // absent if the model computes
   int64_t iterations = 0;
   int64_t first_step = 0;  // of a run that continued from a checkpoint; else 0
-  struct Ended {   // early, before all iterations were done
-    int code = 0;  // of the process
+  struct Ended {           // early, before all iterations were done
+    int code = 0;          // of the process
     std::string reason;
   };
   absl::optional<Ended> ended;  // absent if the run was done; else there are no fields of the model
