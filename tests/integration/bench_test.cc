@@ -34,7 +34,7 @@ TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
     EXPECT_TRUE(row["bound_percent"].is_null()) << row;
   }
   EXPECT_THAT(testing::ReadFile(dir.File("x.csv")),
-              HasSubstr("\nall-reduce,1048576,262144,float32,ring,bf16,5,"));
+              HasSubstr("\nall-reduce,1048576,262144,float32,ring,bf16,own,5,"));
   EXPECT_THAT(testing::ReadFile(dir.File("x.md")), HasSubstr("| all-reduce | 1,048,576 |"));
   EXPECT_EQ(result.out, "");
 }

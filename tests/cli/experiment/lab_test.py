@@ -232,8 +232,8 @@ class Answers(unittest.TestCase):
         said = lab_answers.remedies(setting_of(), SCALE["large"], results)
         self.assertIn("30 updates an epoch instead of 469, and ended with a loss of 2.3000 instead "
                       "of 0.7000", said)
-        self.assertIn("16 times as large, so lr is 0.32 instead of 0.02", said)
-        self.assertIn("from 0.02 to 0.32 over the first 2 epochs, here 60 iterations, by 0.005 in each",
+        self.assertIn("16 times as large, so lr is 0.08 instead of 0.005", said)
+        self.assertIn("from 0.005 to 0.08 over the first 2 epochs, here 60 iterations, by 0.00125 in each",
                       said)
 
 
