@@ -185,6 +185,7 @@ def parse():
     rendezvous.add_options(p)
     p.add_argument("--mode", choices=[*SYNCS, "ddp"], default="ddp")
     p.add_argument("--model", choices=MODELS, default="vgg11")
+    p.add_argument("--image-size", type=int, choices=[32], help="of the images, which stay as they are")
     p.add_argument("--dataset", choices=DATASETS, default="synthetic")
     p.add_argument("--data-dir", default="")
     for name, default in (("--batch-size", 64), ("--iterations", 15), ("--lr", 0.1),

@@ -20,4 +20,9 @@ def mlp():
                          nn.Linear(128, 10))
 
 
-MODELS = {"vgg11": vgg11, "mlp": mlp}
+def resnet18():
+    import torchvision  # takes seconds, and not every machine has it
+    return torchvision.models.resnet18(num_classes=10)
+
+
+MODELS = {"vgg11": vgg11, "mlp": mlp, "resnet18": resnet18}

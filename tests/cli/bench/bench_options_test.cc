@@ -143,8 +143,18 @@ TEST(ParseTrainingOptions, PeersWithAnotherModel_AreRefused) {
     Args args = {"--peers", "--setups", "ddp,gloo-ddp"};
     args.insert(args.end(), model.begin(), model.end());
     EXPECT_THAT(TrainingError(args),
-                HasSubstr("--peers supports only vgg11 without model options; got --model"));
+                HasSubstr("--peers supports only vgg11, mlp, and resnet18 with --image-size 32; "
+                          "got --model"));
     args[2] = "ddp";
+    EXPECT_EQ(TrainingError(args), "");
+  }
+}
+
+TEST(ParseTrainingOptions, PeersWithAModelOfTheirs_AreTaken) {
+  for (const std::vector<std::string>& model :
+       {Args{}, Args{"--model", "mlp"}, Args{"--model", "resnet18", "--image-size", "32"}}) {
+    Args args = {"--peers", "--setups", "ddp,gloo-ddp"};
+    args.insert(args.end(), model.begin(), model.end());
     EXPECT_EQ(TrainingError(args), "");
   }
 }
