@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   gradwire::DistributedSampler sampler(*data.size(), *group);
   const auto loader = torch::data::make_data_loader(data, sampler, kBatchSize);
 
+  torch::manual_seed(1);  // so that a run can be repeated
   torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(28 * 28, 128),
                             torch::nn::ReLU(), torch::nn::Linear(128, 10));
   gradwire::DistributedDataParallel ddp(net.ptr(), group);
