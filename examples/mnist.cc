@@ -7,9 +7,10 @@
 #include <gradwire/ddp.h>
 #include <torch/torch.h>
 
+#include <exception>
 #include <iostream>
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   constexpr int64_t kBatchSize = 64;
   const int epochs = argc > 2 ? std::stoi(argv[2]) : 1;
   const auto group = gradwire::init_process_group();
@@ -46,4 +47,7 @@ int main(int argc, char** argv) {
       std::cout << "epoch " << epoch << ": loss " << mean.item<float>() << std::endl;
   }
   group->close();
+} catch (const std::exception& error) {
+  std::cerr << "mnist: " << error.what() << std::endl;
+  return 1;
 }

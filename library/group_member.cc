@@ -199,6 +199,7 @@ void GroupMember::Report(StepRecord record) {
   CountTransfers(&record);
   metrics_.Observe(record);
   v1::StepDone done = ToStepDone(record);
+  done.set_generation(view_.generation.value());
   member_->ReportStep(done);
   if (step_ == view_.first_step && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(member_->clock_offset());

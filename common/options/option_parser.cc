@@ -23,6 +23,24 @@ namespace {
 
 constexpr size_t kHelpColumn = 34;
 
+// Options of mpirun, horovodrun and torchrun, and the option here that means the same.
+constexpr struct {
+  const char* theirs;
+  const char* ours;
+} kOtherLaunchers[] = {{"n", "workers"},
+                       {"np", "workers"},
+                       {"nproc_per_node", "workers"},
+                       {"nproc-per-node", "workers"},
+                       {"machinefile", "hostfile"}};
+
+// Returns "; did you mean --…?" for an option that `names` has by another name, or else the nearest.
+std::string Hint(const std::string& option, const std::vector<std::string>& names) {
+  for (const auto& [theirs, ours] : kOtherLaunchers) {
+    if (option == theirs && absl::c_linear_search(names, ours)) return DidYouMean(ours, names, "--");
+  }
+  return DidYouMean(option, names, "--");
+}
+
 absl::Status UnexpectedArgument(const std::string& argument, const std::vector<std::string>& names,
                                 const std::vector<std::string>& behind_dashes) {
   const std::string option = argument.substr(0, argument.find('='));
@@ -36,7 +54,7 @@ absl::Status UnexpectedArgument(const std::string& argument, const std::vector<s
         absl::StrCat(option, " is an option of the workers: put it after --"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
+      absl::StrCat("unknown option ", option, Hint(option.substr(start), names)));
 }
 
 // Returns the help text with default and `mark` at the end of its first line.

@@ -201,8 +201,7 @@ void Session::OnMessage(v1::CoordinatorMessage* received) {
     case v1::CoordinatorMessage::kLayoutAgreed:
       return OnLayoutAgreed(message.layout_agreed());
     case v1::CoordinatorMessage::kSealed:
-      if (listener_.on_sealed) listener_.on_sealed(Step(message.sealed().step()));
-      return;
+      return OnSealed(message.sealed());
     case v1::CoordinatorMessage::kPaused:
       if (listener_.on_paused) listener_.on_paused(message.paused().reason());
       return;
@@ -219,9 +218,19 @@ void Session::OnMessage(v1::CoordinatorMessage* received) {
   }
 }
 
+void Session::OnSealed(const v1::Sealed& sealed) {
+  if (sealed.generation() != newest_.value()) {
+    return EndWith(absl::InternalError(absl::StrCat("coordinator: got step ", sealed.step(),
+                                                    " sealed in generation ", sealed.generation(),
+                                                    ", expected generation ", newest_.value())));
+  }
+  if (listener_.on_sealed) listener_.on_sealed(Step(sealed.step()));
+}
+
 void Session::OnView(const v1::View& proto) {
   const absl::StatusOr<View> view = ViewFromProto(proto, options_.incarnation);
   if (!view.ok()) return EndWith(absl::InternalError(view.status().message()));
+  newest_ = view->generation;
   {
     MutexLock lock(&mutex_);
     if (!view_) {

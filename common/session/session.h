@@ -146,6 +146,7 @@ class Session {
   void Read();
   void OnMessage(v1::CoordinatorMessage* received);
   void OnView(const v1::View& proto);
+  void OnSealed(const v1::Sealed& sealed);
   void OnLayoutAgreed(const v1::LayoutAgreed& agreed);
   void OnAbortMessage(const v1::Abort& abort);
   void OnEcho(const v1::Echo& echo);
@@ -169,6 +170,7 @@ class Session {
   OnLayout on_layout_;              // set likewise; empty for a worker
   LayoutId next_layout_;            // for the declaring thread
   uint64_t received_ = 0;           // messages; for the reading thread
+  Generation newest_;               // of the views received; for the reading thread
 
   // Held while gRPC writes, so that messages go out one at a time.
   Mutex write_mutex_;

@@ -249,6 +249,12 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
   if (std::find(worker->ranks.begin(), worker->ranks.end(), rank) == worker->ranks.end()) {
     return OnNonsense(session, absl::StrCat("StepDone of rank ", done.rank()), now);
   }
+  if (done.generation() > generation_.value()) {
+    return OnNonsense(session,
+                      absl::StrCat("StepDone of generation ", done.generation(),
+                                   ", expected at most ", generation_.value()),
+                      now);
+  }
   steps_.Take(done);
   stragglers_.OnStep(absl::Seconds(done.iteration_seconds()));
   outcome.actions.emplace_back(TakeStep{done});
@@ -314,7 +320,8 @@ void Membership::SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome) 
   if (config_.records && !last) outcome->actions.emplace_back(RecordStep{MakeSealedRecord()});
   for (Participant* worker : workers) {
     worker->ready = false;
-    if (worker->session) outcome->actions.emplace_back(SendSealed{*worker->session, open_});
+    if (worker->session)
+      outcome->actions.emplace_back(SendSealed{*worker->session, open_, generation_});
   }
   ++open_;
   suspicions_.OnSealed();

@@ -69,6 +69,7 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;
   Step step;
+  Generation generation;
 };
 struct RecordStep {  // the workers learn next that it is sealed; only if the caller records
   v1::SealedRecord record;

@@ -306,6 +306,7 @@ void MembershipService::Enact(const AgreeLayout& agree) {
 void MembershipService::Enact(const SendSealed& send) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(send.step.value());
+  message.mutable_sealed()->set_generation(send.generation.value());
   EnqueueWrite(send.session, std::move(message));
 }
 

@@ -79,6 +79,13 @@ class InstalledTest(unittest.TestCase):
         self.assertLess(loss, 0.8)  # 2.3 at the start
         self.assertEqual(second, "")
 
+    def test_mnist_without_its_folder_says_so(self):
+        ended = subprocess.run([self.examples / "mnist", self.folder / "none"], text=True,
+                               capture_output=True, timeout=60,
+                               env=dict(os.environ, GRADWIRE_COORDINATOR_METRICS="off"))
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertRegex(ended.stderr, r"(?m)^mnist: .*none")
+
     def test_gan_three_ranks_runs(self):
         outputs = run_ranks(3, self.examples / "gan", 20)
         self.assertRegex(outputs[0], r"^mean radius [0-9.]+\n$")

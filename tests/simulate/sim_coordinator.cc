@@ -106,6 +106,7 @@ void SimCoordinator::SealEarly(const v1::Ready& ready) {
   for (const Member& member : view_.members) {
     v1::CoordinatorMessage message;
     message.mutable_sealed()->set_step(ready.step());
+    message.mutable_sealed()->set_generation(ready.generation());
     ports_.tell(SessionOf(member), message);
   }
 }
@@ -185,6 +186,7 @@ void SimCoordinator::Enact(const AgreeLayout& agree) {
 void SimCoordinator::Enact(const SendSealed& send) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(send.step.value());
+  message.mutable_sealed()->set_generation(send.generation.value());
   ports_.tell(send.session, message);
 }
 

@@ -20,6 +20,7 @@ void SimWorker::TellOfStep() {
     v1::WorkerMessage message;
     message.mutable_step_done()->set_step(step.value());
     message.mutable_step_done()->set_rank(static_cast<uint32_t>(rank.value()));
+    message.mutable_step_done()->set_generation(view_.generation.value());
     Tell(message);
   }
 }

@@ -428,17 +428,20 @@ void Worker::OnStep(absl::Span<const StepRecord> reports) {
     records.front().phases += devices_->TakeTimes();
     totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
   }
-  unsealed_ = {std::move(records), std::move(totals)};
+  unsealed_ = {std::move(records), std::move(totals), view_.generation};
   if (!view_.seals) TellOfStep();
 }
 
 void Worker::TellOfStep() {
   if (unsealed_.records.empty()) return;
   const bool is_first = unsealed_.records.front().step == first_step_;
-  const std::vector<v1::StepDone> done =
+  std::vector<v1::StepDone> done =
       reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
   if (member_ == nullptr) return;
-  for (const v1::StepDone& of_rank : done) member_->ReportStep(of_rank);
+  for (v1::StepDone& of_rank : done) {
+    of_rank.set_generation(unsealed_.generation.value());
+    member_->ReportStep(of_rank);
+  }
   if (is_first && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(member_->clock_offset());
   }

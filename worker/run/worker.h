@@ -150,7 +150,8 @@ class Worker {
   struct {
     std::vector<StepRecord> records;  // empty: none
     TransferTotals totals;
-  } unsealed_;  // a step that is not yet reported
+    Generation generation;  // of the view in which it was computed
+  } unsealed_;              // a step that is not yet reported
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
   std::string outputs_sha256_;                             // empty without --inference

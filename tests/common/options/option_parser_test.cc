@@ -211,6 +211,15 @@ TEST_F(OptionParserTest, Parse_OneDash_NamesTheNearest) {
   EXPECT_EQ(ErrorOf({"-model", "vgg11"}), "unknown option -model; did you mean --model?");
 }
 
+TEST_F(OptionParserTest, Parse_OptionOfAnotherLauncher_NamesOursIfThereIsOne) {
+  EXPECT_EQ(ErrorOf({"-np", "4"}), "unknown option -np");
+  int workers = 0;
+  parser_.Add("workers", "N", "processes", Integer(&workers, 1));
+  EXPECT_EQ(ErrorOf({"-np", "4"}), "unknown option -np; did you mean --workers?");
+  EXPECT_EQ(ErrorOf({"--nproc_per_node=4"}),
+            "unknown option --nproc_per_node; did you mean --workers?");
+}
+
 TEST_F(OptionParserTest, Parse_UnknownOptionFarFromAll_NamesNone) {
   EXPECT_EQ(ErrorOf({"--zebra"}), "unknown option --zebra");
 }

@@ -101,6 +101,16 @@ TEST_F(MembershipRanksTest, OnStepDone_OfAnEarlierStep_TakesNothingBack) {
   EXPECT_EQ(membership_.Status().ranks(1).steps_done(), 5u);
 }
 
+TEST_F(MembershipRanksTest, OnStepDone_OfAGenerationToCome_LosesTheSender) {
+  Form();
+  v1::StepDone done;
+  done.set_generation(1);
+  EXPECT_EQ(membership_.OnStepDone(SessionId(1), done, now_).why, "");
+  done.set_generation(2);
+  EXPECT_THAT(membership_.OnStepDone(SessionId(1), done, now_).why,
+              HasSubstr("StepDone of generation 2, expected at most 1"));
+}
+
 TEST_F(MembershipRanksTest, OnStepDone_OfAnothersRank_LosesTheSender) {
   Form();
   EXPECT_THAT(StepDone(1, 2, 0).why,
