@@ -48,7 +48,7 @@ int64_t DistributedDataParallel::Impl::Resume() {
   run_->Check(run_->SetKeepLast([this] { return KeepLast(); }));
   absl::StatusOr<Step> first = member_.view().first_step;
   if (member_.view().keeps_state) {
-    first = member_.Keep(state_.get(), [this](Step) { return state_->learning_rate(); });
+    first = member_.Keep(state_.get(), [this](Step) { return state_->optimizer_config(); });
   }
   if (!first.ok()) Fail(first.status());
   next_ = *first;

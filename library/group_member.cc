@@ -215,13 +215,14 @@ absl::Status GroupMember::CloseTrace() {
   return trace_log_->Close(member_->clock_offset());
 }
 
-absl::StatusOr<Step> GroupMember::Keep(StateOwner* owner, LearningRate learning_rate) {
+absl::StatusOr<Step> GroupMember::Keep(StateOwner* owner,
+                                       std::function<v1::OptimizerConfig(Step)> optimizer) {
   const std::string backend = ChosenBackend(settings_.backend, view_, OptionsOfMember().transport);
   absl::Status kept = CheckKept(settings_.compression, backend, view_);
   if (!kept.ok()) return kept;
   StateKeeper::Run run;
   run.checkpoint_every = view_.checkpoint_every;
-  run.learning_rate = std::move(learning_rate);
+  run.optimizer = std::move(optimizer);
   keeper_ = std::make_unique<StateKeeper>(owner, std::move(run), member_.get(), &held_state_);
   {
     MutexLock lock(&mutex_);

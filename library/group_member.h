@@ -21,7 +21,6 @@
 #include "common/wire/view.h"
 #include "coordinator/run/hosted_coordinator.h"
 #include "library/group_settings.h"
-#include "worker/learning/learning_rate.h"
 #include "worker/member/member.h"
 #include "worker/run/state_keeper.h"
 #include "worker/state/held_state.h"
@@ -78,9 +77,9 @@ class GroupMember {
   OnSpan span_listener();
 
   // Keeps the state of `owner`, which must outlive this object or the call of Forget, and restores
-  // that of the checkpoint from which the run continues. Returns the first step. `learning_rate`:
-  // for exports. Errors: those of StateKeeper::Resume.
-  absl::StatusOr<Step> Keep(StateOwner* owner, LearningRate learning_rate);
+  // that of the checkpoint from which the run continues. Returns the first step. `optimizer`: for
+  // exports. Errors: those of StateKeeper::Resume.
+  absl::StatusOr<Step> Keep(StateOwner* owner, std::function<v1::OptimizerConfig(Step)> optimizer);
   void Forget();
   bool keeps_state() const { return keeper_ != nullptr; }
   // Between two steps of the owner, before `next`: copies its state if that is due.

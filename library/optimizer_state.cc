@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_util.h"
@@ -49,6 +52,37 @@ OptimizerFields FieldsOf(torch::optim::AdagradParamState& state) {
   return {{{"sum", &state.sum()}}, &state.step()};
 }
 
+// Options besides lr and weight_decay, by their names in a ParameterGroup.
+using Options = std::map<std::string, double>;
+
+Options OptionsOf(const torch::optim::SGDOptions& options) {
+  return {{"momentum", options.momentum()},
+          {"dampening", options.dampening()},
+          {"nesterov", options.nesterov() ? 1 : 0}};
+}
+
+// Of Adam and AdamW.
+template <typename T>
+Options OptionsOf(const T& options) {
+  return {{"beta1", std::get<0>(options.betas())},
+          {"beta2", std::get<1>(options.betas())},
+          {"eps", options.eps()},
+          {"amsgrad", options.amsgrad() ? 1 : 0}};
+}
+
+Options OptionsOf(const torch::optim::RMSpropOptions& options) {
+  return {{"momentum", options.momentum()},
+          {"alpha", options.alpha()},
+          {"eps", options.eps()},
+          {"centered", options.centered() ? 1 : 0}};
+}
+
+Options OptionsOf(const torch::optim::AdagradOptions& options) {
+  return {{"lr_decay", options.lr_decay()},
+          {"eps", options.eps()},
+          {"initial_accumulator_value", options.initial_accumulator_value()}};
+}
+
 }  // namespace
 
 struct OptimizerRow {
@@ -56,26 +90,35 @@ struct OptimizerRow {
   bool (*is)(const torch::optim::Optimizer& optimizer);
   std::unique_ptr<OptimizerParamState> (*make)();
   OptimizerFields (*fields)(OptimizerParamState& state);
+  std::map<std::string, double> (*options)(const torch::optim::OptimizerOptions& options);
 };
 
 namespace {
 
-template <typename Optimizer, typename State>
+template <typename Optimizer, typename State, typename OptionsOfIt>
 constexpr OptimizerRow RowOf(const char* name) {
   return {name,
           [](const torch::optim::Optimizer& optimizer) {
             return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
           },
           []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
-          [](OptimizerParamState& state) { return FieldsOf(static_cast<State&>(state)); }};
+          [](OptimizerParamState& state) { return FieldsOf(static_cast<State&>(state)); },
+          [](const torch::optim::OptimizerOptions& options) {
+            const auto& own = static_cast<const OptionsOfIt&>(options);
+            Options all = OptionsOf(own);
+            all["weight_decay"] = own.weight_decay();
+            return all;
+          }};
 }
 
 constexpr OptimizerRow kRows[] = {
-    RowOf<torch::optim::SGD, torch::optim::SGDParamState>("SGD"),
-    RowOf<torch::optim::Adam, torch::optim::AdamParamState>("Adam"),
-    RowOf<torch::optim::AdamW, torch::optim::AdamWParamState>("AdamW"),
-    RowOf<torch::optim::RMSprop, torch::optim::RMSpropParamState>("RMSprop"),
-    RowOf<torch::optim::Adagrad, torch::optim::AdagradParamState>("Adagrad")};
+    RowOf<torch::optim::SGD, torch::optim::SGDParamState, torch::optim::SGDOptions>("SGD"),
+    RowOf<torch::optim::Adam, torch::optim::AdamParamState, torch::optim::AdamOptions>("Adam"),
+    RowOf<torch::optim::AdamW, torch::optim::AdamWParamState, torch::optim::AdamWOptions>("AdamW"),
+    RowOf<torch::optim::RMSprop, torch::optim::RMSpropParamState, torch::optim::RMSpropOptions>(
+        "RMSprop"),
+    RowOf<torch::optim::Adagrad, torch::optim::AdagradParamState, torch::optim::AdagradOptions>(
+        "Adagrad")};
 
 std::string KeyOfField(const std::string& parameter, const char* field) {
   return absl::StrCat(parameter, "/", field);
@@ -119,6 +162,7 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
   state.description_ = row->name;
   for (const auto& group : optimizer->param_groups()) {
     std::vector<std::string> names;
+    std::vector<uint32_t>& places = state.places_.emplace_back();
     for (const torch::Tensor& parameter : group.params()) {
       const auto named = std::find_if(parameters.begin(), parameters.end(), [&](const auto& one) {
         return one.second.is_same(parameter);
@@ -128,6 +172,7 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
                           "parameters of the module only");
       }
       names.push_back(named->first);
+      places.push_back(static_cast<uint32_t>(named - parameters.begin()));
       state.parameters_.push_back(*named);
     }
     absl::StrAppend(&state.description_, " [", absl::StrJoin(names, ", "), "]");
@@ -135,8 +180,18 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
   return state;
 }
 
-double OptimizerState::learning_rate() const {
-  return optimizer_->param_groups().front().options().get_lr();
+v1::OptimizerConfig OptimizerState::Config() const {
+  v1::OptimizerConfig config;
+  config.set_name(absl::AsciiStrToLower(row_->name));
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const torch::optim::OptimizerOptions& options = optimizer_->param_groups()[i].options();
+    v1::ParameterGroup& group = *config.add_groups();
+    const Options own = row_->options(options);
+    group.mutable_options()->insert(own.begin(), own.end());
+    (*group.mutable_options())["lr"] = options.get_lr();
+    group.mutable_parameters()->Add(places_[i].begin(), places_[i].end());
+  }
+  return config;
 }
 
 void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {

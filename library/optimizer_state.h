@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gradwire/v1/membership.pb.h"
 #include "worker/state/state_copy.h"
 #include "worker/state/state_reader.h"
 
@@ -31,8 +32,8 @@ class OptimizerState {
 
   // Returns the kind, and the parameters of each group: "Adam [0.weight, 0.bias] [2.weight]".
   const std::string& description() const { return description_; }
-  // Returns the learning rate of the first group.
-  double learning_rate() const;
+  // Returns the kind and the present options of each group, for exports.
+  v1::OptimizerConfig Config() const;
 
   void Copy(std::vector<StateTensorRef>* out) const;
   // Replaces the state; parameters without one in `reader` lose theirs. Errors: those of
@@ -45,7 +46,8 @@ class OptimizerState {
 
   torch::optim::Optimizer* optimizer_;
   const OptimizerRow* row_;
-  Named parameters_;  // of all groups, in their order
+  Named parameters_;                           // of all groups, in their order
+  std::vector<std::vector<uint32_t>> places_;  // of each group's, in parameters() of the module
   std::string description_;
 };
 

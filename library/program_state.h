@@ -48,7 +48,7 @@ class ProgramState : public StateOwner {
   // InvalidArgument if the name is empty, has a '/' or occurs twice, or a function is missing.
   absl::Status Attach(const std::string& name, StateHooks hooks);
   bool has_optimizer() const { return optimizer_.has_value(); }
-  double learning_rate() const { return optimizer_->learning_rate(); }
+  v1::OptimizerConfig optimizer_config() const { return optimizer_->Config(); }
 
   // Calls the hooks' on_commit.
   void OnCommit(int64_t step) const;

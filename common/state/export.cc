@@ -104,23 +104,25 @@ absl::Status StreamTorch(const std::vector<Exported>& tensors, TensorReader* rea
 // The state of one parameter, by its names in torch.
 using ParameterState = std::map<std::string, Exported>;
 
-// Returns the state of each parameter that has some, by its place in parameters().
-absl::StatusOr<std::map<int64_t, ParameterState>> StatesOf(const StatePlan& plan) {
-  std::map<std::string, int64_t> places;
+// Returns the state of each parameter that has some, by its number.
+absl::StatusOr<std::map<int64_t, ParameterState>> StatesOf(const StatePlan& plan,
+                                                           const std::vector<int64_t>& numbers) {
+  std::map<std::string, int64_t> known;
   for (const Exported& parameter :
        Select(plan, kModelSection, [](const std::string& key) { return key; })) {
-    places[parameter.tensor.key] = parameter.index;
+    const int64_t number = numbers[static_cast<size_t>(parameter.index)];
+    if (number >= 0) known[parameter.tensor.key] = number;
   }
   std::map<int64_t, ParameterState> states;
   for (const Exported& tensor :
        Select(plan, kOptimizerSection, [](const std::string& key) { return key; })) {
     const size_t slash = tensor.tensor.key.rfind('/');
-    const auto place = places.find(tensor.tensor.key.substr(0, slash));
-    if (slash == std::string::npos || place == places.end()) {
+    const auto number = known.find(tensor.tensor.key.substr(0, slash));
+    if (slash == std::string::npos || number == known.end()) {
       return Unexpected("optimizer", absl::StrCat("'", tensor.tensor.key, "'"),
-                        "PARAMETER/NAME of a parameter of the model");
+                        "PARAMETER/NAME of a parameter of the optimizer");
     }
-    states[place->second].emplace(tensor.tensor.key.substr(slash + 1), tensor);
+    states[number->second].emplace(tensor.tensor.key.substr(slash + 1), tensor);
   }
   return states;
 }
@@ -165,18 +167,18 @@ absl::StatusOr<std::string> PickleState(const ParameterState& state, TensorReade
   return PickledDict(items);
 }
 
-absl::Status StreamOptimizer(const CheckpointReader& checkpoint, const std::string& group,
+absl::Status StreamOptimizer(const CheckpointReader& checkpoint, const std::string& param_groups,
                              const std::map<int64_t, ParameterState>& states, TensorReader* reader,
                              const WritePiece& write) {
   std::vector<std::pair<std::string, std::string>> items;
   std::vector<TensorStorage> storages;
-  for (const auto& [place, state] : states) {
+  for (const auto& [number, state] : states) {
     const absl::StatusOr<std::string> dict = PickleState(state, reader, &storages);
     if (!dict.ok()) return Annotate(dict.status(), CheckpointName(checkpoint.manifest().step));
-    items.emplace_back(PickledInteger(place), *dict);
+    items.emplace_back(PickledInteger(number), *dict);
   }
-  const std::string all = PickledDict({{PickledText("state"), PickledDict(items)},
-                                       {PickledText("param_groups"), PickledList({group})}});
+  const std::string all = PickledDict(
+      {{PickledText("state"), PickledDict(items)}, {PickledText("param_groups"), param_groups}});
   return StreamTorchArchive(PickleOf(all), storages, write);
 }
 
@@ -194,14 +196,14 @@ absl::Status ExportOptimizer(const CheckpointReader& checkpoint, const std::stri
   const StatePlan& plan = checkpoint.plan();
   const int model = plan.FindSection(kModelSection);
   const size_t parameters = model < 0 ? 0 : plan.sections()[model].tensors.size();
-  const absl::StatusOr<std::string> group =
-      PickleGroup(checkpoint.manifest().optimizer, static_cast<int64_t>(parameters));
-  if (!group.ok()) return group.status();
-  const auto states = StatesOf(plan);
+  const absl::StatusOr<OptimizerGroups> groups =
+      MakeOptimizerGroups(checkpoint.manifest().optimizer, static_cast<int64_t>(parameters));
+  if (!groups.ok()) return groups.status();
+  const auto states = StatesOf(plan, groups->numbers);
   if (!states.ok()) return states.status();
   TensorReader reader(checkpoint);
   return AsUsage(ReplaceFile(path, [&](const WritePiece& write) {
-    return StreamOptimizer(checkpoint, *group, *states, &reader, write);
+    return StreamOptimizer(checkpoint, groups->param_groups, *states, &reader, write);
   }));
 }
 

@@ -44,6 +44,14 @@ std::string Dump(const OrderedJson& json, int indent) {
   return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+OrderedJson OptimizerJson(const ManifestOptimizer& optimizer) {
+  OrderedJson groups = OrderedJson::array();
+  for (const ManifestOptimizer::Group& group : optimizer.groups) {
+    groups.push_back({{"options", group.options}, {"parameters", group.parameters}});
+  }
+  return {{"name", optimizer.name}, {"groups", groups}};
+}
+
 // All fields but the checksum.
 OrderedJson Body(const Manifest& manifest) {
   OrderedJson digests = OrderedJson::object();
@@ -54,26 +62,25 @@ OrderedJson Body(const Manifest& manifest) {
   }
   OrderedJson files = OrderedJson::array();
   for (const ManifestFile& file : manifest.files) files.push_back(FileJson(file));
-  return {
-      {"format", kCheckpointFormat},
-      {"version", manifest.version},
-      {"run_id", manifest.run_id},
-      {"step", manifest.step},
-      {"steps_per_epoch", manifest.steps_per_epoch},
-      {"total_steps", manifest.total_steps},
-      {"coordinator_epoch", manifest.epoch},
-      {"world_size", manifest.world_size},
-      {"threads", manifest.threads},
-      {"finished", manifest.finished},
-      {"time", absl::FormatTime(kTimeFormat, manifest.time, absl::UTCTimeZone())},
-      {"settings", manifest.settings},
-      {"environment", manifest.environment},
-      {"optimizer", {{"name", manifest.optimizer.name}, {"options", manifest.optimizer.options}}},
-      {"digests", digests},
-      {"ledger", ledger},
-      {"part_bytes", manifest.part_bytes},
-      {"file_bytes", manifest.file_bytes},
-      {"files", files}};
+  return {{"format", kCheckpointFormat},
+          {"version", manifest.version},
+          {"run_id", manifest.run_id},
+          {"step", manifest.step},
+          {"steps_per_epoch", manifest.steps_per_epoch},
+          {"total_steps", manifest.total_steps},
+          {"coordinator_epoch", manifest.epoch},
+          {"world_size", manifest.world_size},
+          {"threads", manifest.threads},
+          {"finished", manifest.finished},
+          {"time", absl::FormatTime(kTimeFormat, manifest.time, absl::UTCTimeZone())},
+          {"settings", manifest.settings},
+          {"environment", manifest.environment},
+          {"optimizer", OptimizerJson(manifest.optimizer)},
+          {"digests", digests},
+          {"ledger", ledger},
+          {"part_bytes", manifest.part_bytes},
+          {"file_bytes", manifest.file_bytes},
+          {"files", files}};
 }
 
 std::string Shown(const Json& value) {
@@ -143,6 +150,17 @@ class Fields {
       (*out)[key] = value.get<double>();
     }
   }
+  // Numbers from `least` to `most`.
+  void ReadList(const std::string& name, int64_t least, int64_t most, std::vector<int64_t>* out) {
+    const Json& list = Find(name);
+    if (!list.is_array()) return Fail(name, list, "a list");
+    for (const Json& value : list) {
+      if (!value.is_number_integer() || value < least || value > most) {
+        return Fail(name, value, absl::StrCat("integers from ", least, " to ", most));
+      }
+      out->push_back(value.get<int64_t>());
+    }
+  }
   void ReadTime(const std::string& name, absl::Time* out) {
     const Json& value = Find(name);
     std::string error;
@@ -203,10 +221,24 @@ void ReadFiles(const Json& list, std::vector<ManifestFile>* files, absl::Status*
   }
 }
 
+void ReadOptimizer(const Json& json, ManifestOptimizer* optimizer, absl::Status* status) {
+  Fields fields(json, "optimizer.", status);
+  fields.Read("name", &optimizer->name);
+  const Json& groups = fields.Find("groups");
+  if (!groups.is_array()) {
+    status->Update(Unexpected("field optimizer.groups", Shown(groups), "a list"));
+    return;
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Fields group(groups[i], absl::StrCat("optimizer.groups[", i, "]."), status);
+    ManifestOptimizer::Group& read = optimizer->groups.emplace_back();
+    group.ReadNumbers("options", &read.options);
+    group.ReadList("parameters", 0, kMost, &read.parameters);
+  }
+}
+
 void ReadParts(Fields* fields, Manifest* manifest, absl::Status* status) {
-  Fields optimizer(fields->Find("optimizer"), "optimizer.", status);
-  optimizer.Read("name", &manifest->optimizer.name);
-  optimizer.ReadNumbers("options", &manifest->optimizer.options);
+  ReadOptimizer(fields->Find("optimizer"), &manifest->optimizer, status);
   if (!fields->Find("ledger").is_null()) {
     Fields ledger(fields->Find("ledger"), "ledger.", status);
     manifest->ledger.emplace();

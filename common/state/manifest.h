@@ -30,8 +30,13 @@ struct ManifestFile {
 
 // The optimizer of torch, for an export.
 struct ManifestOptimizer {
-  std::string name;                       // as --optimizer; empty: there is none
-  std::map<std::string, double> options;  // of torch's param_groups, such as "lr"
+  struct Group {
+    std::map<std::string, double> options;  // of torch's param_groups, such as "lr"
+    std::vector<int64_t> parameters;        // places in parameters(); empty: all
+  };
+
+  std::string name;  // as --optimizer; empty: there is none
+  std::vector<Group> groups;
 };
 
 // All that a checkpoint says of itself besides the tensors.

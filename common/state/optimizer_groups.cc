@@ -1,8 +1,8 @@
 #include "common/state/optimizer_groups.h"
 
 #include <map>
+#include <numeric>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
@@ -13,65 +13,111 @@ namespace {
 
 using Items = std::vector<std::pair<std::string, std::string>>;
 
-// Adds the options of the manifest with these names.
-absl::Status AddReals(const ManifestOptimizer& optimizer, const std::vector<std::string>& names,
-                      Items* items) {
-  for (const std::string& name : names) {
-    const auto found = optimizer.options.find(name);
-    if (found == optimizer.options.end()) {
-      return Unexpected("manifest.json", absl::StrCat("no '", name, "' of its optimizer"), "one");
-    }
-    items->emplace_back(PickledText(name), PickledReal(found->second));
+// An option of torch, and its default there.
+struct OptionRow {
+  const char* name;
+  double initial;
+  bool is_bool = false;
+};
+
+// By optimizer, the options that torch keeps with a group of parameters, besides lr and kCommon.
+const std::map<std::string, std::vector<OptionRow>> kOptions = {
+    {"sgd", {{"momentum", 0}, {"dampening", 0}, {"weight_decay", 0}, {"nesterov", 0, true}}},
+    {"adam",
+     {{"beta1", 0.9},
+      {"beta2", 0.999},
+      {"eps", 1e-8},
+      {"weight_decay", 0},
+      {"amsgrad", 0, true},
+      {"capturable", 0, true}}},
+    {"adamw",
+     {{"beta1", 0.9},
+      {"beta2", 0.999},
+      {"eps", 1e-8},
+      {"weight_decay", 1e-2},
+      {"amsgrad", 0, true},
+      {"capturable", 0, true}}},
+    {"rmsprop",
+     {{"momentum", 0}, {"alpha", 0.99}, {"eps", 1e-8}, {"centered", 0, true}, {"weight_decay", 0}}},
+    {"adagrad",
+     {{"lr_decay", 0}, {"eps", 1e-10}, {"weight_decay", 0}, {"initial_accumulator_value", 0}}}};
+
+// Options of PyTorch alone.
+const Items kCommon = {{PickledText("maximize"), PickledBool(false)},
+                       {PickledText("foreach"), PickledNone()},
+                       {PickledText("differentiable"), PickledBool(false)}};
+
+double ValueOf(const ManifestOptimizer::Group& group, const OptionRow& row) {
+  const auto found = group.options.find(row.name);
+  return found == group.options.end() ? row.initial : found->second;
+}
+
+absl::StatusOr<Items> OptionsOf(const ManifestOptimizer::Group& group,
+                                const std::vector<OptionRow>& rows) {
+  const auto lr = group.options.find("lr");
+  if (lr == group.options.end()) {
+    return Unexpected("manifest.json", "no 'lr' of its optimizer", "one");
   }
-  return absl::OkStatus();
+  Items items = kCommon;
+  items.emplace_back(PickledText("lr"), PickledReal(lr->second));
+  std::vector<std::string> betas;
+  for (const OptionRow& row : rows) {
+    const double value = ValueOf(group, row);
+    if (row.name == std::string("beta1") || row.name == std::string("beta2")) {
+      betas.push_back(PickledReal(value));
+    } else {
+      items.emplace_back(PickledText(row.name),
+                         row.is_bool ? PickledBool(value != 0) : PickledReal(value));
+    }
+  }
+  if (!betas.empty()) items.emplace_back(PickledText("betas"), PickledTuple(betas));
+  return items;
 }
 
-void AddConstants(const Items& constants, Items* items) {
-  for (const auto& [name, value] : constants) items->emplace_back(PickledText(name), value);
+// Gives each parameter of the group its number, and returns the list of these.
+absl::StatusOr<std::string> NumberParameters(const ManifestOptimizer::Group& group, int64_t* next,
+                                             std::vector<int64_t>* numbers) {
+  std::vector<int64_t> places = group.parameters;
+  if (places.empty()) {
+    places.resize(numbers->size());
+    std::iota(places.begin(), places.end(), 0);
+  }
+  std::vector<std::string> pickled;
+  for (const int64_t place : places) {
+    if (place >= static_cast<int64_t>(numbers->size()) || (*numbers)[place] >= 0) {
+      return Unexpected("manifest.json", absl::StrCat("parameter ", place, " of its optimizer"),
+                        absl::StrCat("each of ", numbers->size(), " parameters once"));
+    }
+    (*numbers)[place] = *next;
+    pickled.push_back(PickledInteger((*next)++));
+  }
+  return PickledList(pickled);
 }
-
-absl::Status AddSgd(const ManifestOptimizer& optimizer, Items* items) {
-  const auto nesterov = optimizer.options.find("nesterov");
-  const bool is_nesterov = nesterov != optimizer.options.end() && nesterov->second != 0;
-  AddConstants({{"dampening", PickledReal(0)},
-                {"nesterov", PickledBool(is_nesterov)},
-                {"maximize", PickledBool(false)},
-                {"foreach", PickledNone()},
-                {"differentiable", PickledBool(false)}},
-               items);
-  return AddReals(optimizer, {"lr", "momentum", "weight_decay"}, items);
-}
-
-absl::Status AddAdam(const ManifestOptimizer& optimizer, Items* items) {
-  AddConstants({{"betas", PickledTuple({PickledReal(0.9), PickledReal(0.999)})},
-                {"eps", PickledReal(1e-8)},
-                {"amsgrad", PickledBool(false)},
-                {"maximize", PickledBool(false)},
-                {"foreach", PickledNone()},
-                {"capturable", PickledBool(false)},
-                {"differentiable", PickledBool(false)}},
-               items);
-  return AddReals(optimizer, {"lr", "weight_decay"}, items);
-}
-
-// By optimizer, what adds the options that torch keeps with a group of parameters.
-const std::map<std::string, absl::Status (*)(const ManifestOptimizer&, Items*)> kGroups = {
-    {"sgd", AddSgd}, {"adam", AddAdam}, {"adamw", AddAdam}};
 
 }  // namespace
 
-absl::StatusOr<std::string> PickleGroup(const ManifestOptimizer& optimizer, int64_t parameters) {
-  const auto group = kGroups.find(optimizer.name);
-  if (group == kGroups.end()) {
-    return Unexpected("the run's optimizer", absl::StrCat("'", optimizer.name, "'"),
-                      "sgd, adam or adamw; without --optimizer-to the model is exported");
+absl::StatusOr<OptimizerGroups> MakeOptimizerGroups(const ManifestOptimizer& optimizer,
+                                                    int64_t parameters) {
+  const auto rows = kOptions.find(optimizer.name);
+  if (rows == kOptions.end()) {
+    return Unexpected(
+        "the run's optimizer", absl::StrCat("'", optimizer.name, "'"),
+        "sgd, adam, adamw, rmsprop or adagrad; without --optimizer-to the model is exported");
   }
-  Items items;
-  if (absl::Status status = group->second(optimizer, &items); !status.ok()) return status;
-  std::vector<std::string> places;
-  for (int64_t i = 0; i < parameters; ++i) places.push_back(PickledInteger(i));
-  items.emplace_back(PickledText("params"), PickledList(places));
-  return PickledDict(items);
+  OptimizerGroups made;
+  made.numbers.assign(static_cast<size_t>(parameters), -1);
+  std::vector<std::string> groups;
+  int64_t next = 0;
+  for (const ManifestOptimizer::Group& group : optimizer.groups) {
+    absl::StatusOr<Items> items = OptionsOf(group, rows->second);
+    if (!items.ok()) return items.status();
+    const absl::StatusOr<std::string> numbers = NumberParameters(group, &next, &made.numbers);
+    if (!numbers.ok()) return numbers.status();
+    items->emplace_back(PickledText("params"), *numbers);
+    groups.push_back(PickledDict(*items));
+  }
+  made.param_groups = PickledList(groups);
+  return made;
 }
 
 }  // namespace gradwire

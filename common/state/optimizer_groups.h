@@ -3,15 +3,25 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/state/manifest.h"
 
 namespace gradwire {
 
-// Returns the one dict of param_groups of optimizer.state_dict() in torch.optim, pickled, for this
-// many parameters. InvalidArgument if the optimizer is none of ours, or an option is missing.
-absl::StatusOr<std::string> PickleGroup(const ManifestOptimizer& optimizer, int64_t parameters);
+// An optimizer of torch.optim as its state_dict() has it.
+struct OptimizerGroups {
+  std::string param_groups;  // the list of dicts, pickled
+  // By place in parameters(): the number of the parameter in `param_groups` and in the state; -1:
+  // the optimizer leaves it out.
+  std::vector<int64_t> numbers;
+};
+
+// `parameters`: number of the model's. InvalidArgument if the optimizer is none of ours, a group
+// has no learning rate, or a parameter does not exist or is in two groups.
+absl::StatusOr<OptimizerGroups> MakeOptimizerGroups(const ManifestOptimizer& optimizer,
+                                                    int64_t parameters);
 
 }  // namespace gradwire
 

@@ -23,21 +23,13 @@ int RankOf(const std::string& key) {
   return absl::SimpleAtoi(key.substr(0, key.find('/')), &rank) ? rank : 0;
 }
 
-// Options of the optimizer for an export.
-ManifestOptimizer OptimizerOf(const SaveState& save) {
+ManifestOptimizer FromProto(const v1::OptimizerConfig& config) {
   ManifestOptimizer optimizer;
-  const auto text = [&save](const std::string& name) {
-    const auto it = save.settings.find(name);
-    return it == save.settings.end() ? std::string() : it->second;
-  };
-  optimizer.name = text("optimizer").empty() ? "sgd" : text("optimizer");
-  optimizer.options["lr"] = save.lr;
-  for (const auto& [setting, option] : {std::pair<const char*, const char*>{"momentum", "momentum"},
-                                        {"weight-decay", "weight_decay"}}) {
-    double value = 0;
-    if (absl::SimpleAtod(text(setting), &value)) optimizer.options[option] = value;
+  optimizer.name = config.name();
+  for (const v1::ParameterGroup& group : config.groups()) {
+    optimizer.groups.push_back({{group.options().begin(), group.options().end()},
+                                {group.parameters().begin(), group.parameters().end()}});
   }
-  optimizer.options["nesterov"] = text("nesterov") == "true" ? 1 : 0;
   return optimizer;
 }
 
@@ -160,7 +152,7 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
 
 absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan) {
   Manifest manifest = ManifestOf(save);
-  if (HasSection(plan, kOptimizerSection)) manifest.optimizer = OptimizerOf(save);
+  if (HasSection(plan, kOptimizerSection)) manifest.optimizer = FromProto(save.optimizer);
   auto writer = CheckpointWriter::Open(options_.run_dir, static_cast<int64_t>(save.step.value()),
                                        std::move(plan), options_.disk);
   if (!writer.ok()) return writer.status();

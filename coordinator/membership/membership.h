@@ -100,7 +100,7 @@ struct SaveState {
   int threads = 0;
   uint64_t total_steps = 0;
   uint64_t steps_per_epoch = 0;
-  double lr = 0;
+  v1::OptimizerConfig optimizer;
 };
 struct SendLayoutAgreed {
   SessionId session;

@@ -95,7 +95,7 @@ SaveState Membership::TakeHolds() {
     save.step = Step(holds.step());
     save.total_steps = holds.total_steps();
     save.steps_per_epoch = holds.steps_per_epoch();
-    save.lr = holds.lr();
+    save.optimizer = holds.optimizer();
     save.environment = worker->environment;
     save.donors.push_back({worker->incarnation,
                            Describe(*worker),

@@ -40,7 +40,7 @@ Manifest SmallManifest() {
   manifest.time = absl::FromUnixSeconds(1790000000);
   manifest.settings = {{"model", "vgg11"}, {"seed", "744"}};
   manifest.environment = {{"blas", "OpenBLAS"}};
-  manifest.optimizer = {"sgd", {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 1e-4}}};
+  manifest.optimizer = {"sgd", {{{{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 1e-4}}, {}}}};
   return manifest;
 }
 

@@ -54,7 +54,7 @@ void StateKeeper::Copy(Step next, const View& view) {
   holds.set_generation(view.generation.value());
   holds.set_total_steps(static_cast<uint64_t>(run_.total_steps));
   holds.set_steps_per_epoch(static_cast<uint64_t>(run_.steps_per_epoch));
-  holds.set_lr(run_.learning_rate(next));
+  *holds.mutable_optimizer() = run_.optimizer(next);
   copied_ = next;
   copied_in_ = view.generation;
   held_->Hold(view.run_id, std::make_shared<StateCopy>(owner_->Copy()), std::move(holds));

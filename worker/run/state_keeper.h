@@ -2,6 +2,7 @@
 #define GRADWIRE_WORKER_RUN_STATE_KEEPER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,7 @@
 #include "absl/types/optional.h"
 #include "common/state_transfer/state_fetcher.h"
 #include "common/wire/view.h"
-#include "worker/learning/learning_rate.h"
+#include "gradwire/v1/membership.pb.h"
 #include "worker/member/member.h"
 #include "worker/state/checkpoint_schedule.h"
 #include "worker/state/held_state.h"
@@ -31,7 +32,7 @@ class StateKeeper {
     uint64_t checkpoint_every = 0;  // steps; 0: none but the last and those of Ask
     int64_t total_steps = 0;        // 0: not known
     int64_t steps_per_epoch = 0;    // 0: not known
-    LearningRate learning_rate;
+    std::function<v1::OptimizerConfig(Step)> optimizer;  // with which this step would be updated
   };
 
   // The pointers must outlive this object.

@@ -279,7 +279,7 @@ absl::Status Worker::MakeTrainer() {
   sync_ = *std::move(sync);
   if (sync_ == nullptr) return absl::OkStatus();
   sync_->BeginAt(first_step_);
-  MakeStateKeeper(options->learning_rate);
+  MakeStateKeeper(*options);
   return absl::OkStatus();
 }
 

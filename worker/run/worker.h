@@ -21,7 +21,6 @@
 #include "worker/data/batches.h"
 #include "worker/data/loader.h"
 #include "worker/data_parallel/data_parallel.h"
-#include "worker/learning/learning_rate.h"
 #include "worker/member/member.h"
 #include "worker/models/model.h"
 #include "worker/options/traits.h"
@@ -71,7 +70,7 @@ class Worker {
   absl::Status PrepareTraining();
   absl::Status MakeBatches();
   absl::Status MakeTrainer();
-  void MakeStateKeeper(LearningRate learning_rate);
+  void MakeStateKeeper(const TrainerOptions& options);
   absl::Status CheckResumedStep() const;
   absl::Status MakeEvaluator();
   absl::Status StartLoader(int64_t first);

@@ -7,6 +7,21 @@
 namespace gradwire {
 
 // The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
+namespace {
+
+v1::OptimizerConfig ToProto(const OptimizerOptions& optimizer, double lr) {
+  v1::OptimizerConfig config;
+  config.set_name(optimizer.name);
+  auto& options = *config.add_groups()->mutable_options();
+  options["lr"] = lr;
+  options["momentum"] = optimizer.momentum;
+  options["weight_decay"] = optimizer.weight_decay;
+  options["nesterov"] = optimizer.nesterov ? 1 : 0;
+  return config;
+}
+
+}  // namespace
+
 absl::Status Worker::CheckResumedStep() const {
   const auto total = static_cast<uint64_t>(TotalSteps());
   if (first_step_.value() <= total) return absl::OkStatus();
@@ -15,7 +30,7 @@ absl::Status Worker::CheckResumedStep() const {
       " steps or fewer, as --epochs and --iterations say"));
 }
 
-void Worker::MakeStateKeeper(LearningRate learning_rate) {
+void Worker::MakeStateKeeper(const TrainerOptions& options) {
   TrainingParts parts;
   parts.model = model_.get();
   parts.reducer = &trainer_->reducer();
@@ -27,11 +42,12 @@ void Worker::MakeStateKeeper(LearningRate learning_rate) {
   parts.broadcast = options_.broadcast_buffers;
   parts.undoable = view_.seals;
   training_state_ = std::make_unique<TrainingState>(std::move(parts));
-  state_ =
-      std::make_unique<StateKeeper>(training_state_.get(),
-                                    StateKeeper::Run{view_.checkpoint_every, TotalSteps(),
-                                                     StepsPerEpoch(), std::move(learning_rate)},
-                                    member_.get(), &held_state_);
+  StateKeeper::Run run{view_.checkpoint_every, TotalSteps(), StepsPerEpoch()};
+  run.optimizer = [optimizer = options.update.optimizer, lr = options.learning_rate](Step step) {
+    return ToProto(optimizer, lr(step));
+  };
+  state_ = std::make_unique<StateKeeper>(training_state_.get(), std::move(run), member_.get(),
+                                         &held_state_);
   MutexLock lock(&mutex_);
   shown_state_ = state_.get();
 }

@@ -17,6 +17,7 @@ Manifest Full() {
   manifest.file_bytes = 512;
   manifest.epoch = 3;
   manifest.finished = true;
+  manifest.optimizer.groups.push_back({{{"lr", 0.2}}, {2, 0}});
   manifest.ledger = Manifest::Ledger{17, 0xfedcba9876543210};
   manifest.digests = {{"model", 1}, {"optimizer", 0xffffffffffffffff}};
   manifest.files = {{"model-00001-of-00001.safetensors", "model", 700, 5, {1, 2, 3}}};
@@ -46,7 +47,9 @@ TEST(Manifest, Parse_WrittenOne_HasAllFields) {
   EXPECT_EQ(read->settings, Full().settings);
   EXPECT_EQ(read->environment, Full().environment);
   EXPECT_EQ(read->optimizer.name, "sgd");
-  EXPECT_EQ(read->optimizer.options, Full().optimizer.options);
+  ASSERT_EQ(read->optimizer.groups.size(), 2u);
+  EXPECT_EQ(read->optimizer.groups[1].options, Full().optimizer.groups[1].options);
+  EXPECT_EQ(read->optimizer.groups[1].parameters, (std::vector<int64_t>{2, 0}));
   EXPECT_EQ(read->digests, Full().digests);
   EXPECT_EQ(read->ledger->number, 17u);
   EXPECT_EQ(read->ledger->chain, 0xfedcba9876543210);
@@ -97,7 +100,8 @@ TEST(Manifest, Parse_WrongField_IsNamed) {
               HasSubstr("field ledger.chain: got \"fedcba987654321\", expected 16 hexadecimal"));
   EXPECT_THAT(WhyRefused(Changed("\"bytes\": 700", "\"bytes\": 7.5")),
               HasSubstr("field files[0].bytes: got 7.5"));
-  EXPECT_THAT(WhyRefused(Changed("\"lr\": 0.1", "\"lr\": null")), HasSubstr("optimizer.options"));
+  EXPECT_THAT(WhyRefused(Changed("\"lr\": 0.1", "\"lr\": null")),
+              HasSubstr("optimizer.groups[0].options"));
   EXPECT_THAT(WhyRefused(Changed("2026-09-21T", "2026-99-21T")), HasSubstr("field time"));
 }
 

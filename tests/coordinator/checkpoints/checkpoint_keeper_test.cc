@@ -151,17 +151,21 @@ TEST_F(CheckpointKeeperTest, Order_OldOneCannotBeDeleted_IsPublishedAllTheSame) 
 TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
   const Worker worker(0, 8, true);
   SaveState save = Order({&worker});
-  save.settings = {
-      {"optimizer", "sgd"}, {"momentum", "0.8"}, {"weight-decay", "0.01"}, {"nesterov", "true"}};
-  save.lr = 0.05;
+  save.optimizer.set_name("sgd");
+  (*save.optimizer.add_groups()->mutable_options())["lr"] = 0.05;
+  (*save.optimizer.add_groups()->mutable_options())["momentum"] = 0.8;
+  save.optimizer.mutable_groups(1)->add_parameters(3);
   ASSERT_TRUE(Keep(std::move(save)).status.ok());
   const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
   ASSERT_TRUE(opened.ok()) << opened.status();
   const ManifestOptimizer& optimizer = (*opened)->resumed()->manifest().optimizer;
   EXPECT_EQ(optimizer.name, "sgd");
-  const std::map<std::string, double> options = {
-      {"lr", 0.05}, {"momentum", 0.8}, {"nesterov", 1}, {"weight_decay", 0.01}};
-  EXPECT_EQ(optimizer.options, options);
+  using Options = std::map<std::string, double>;
+  ASSERT_EQ(optimizer.groups.size(), 2u);
+  EXPECT_EQ(optimizer.groups[0].options, (Options{{"lr", 0.05}}));
+  EXPECT_TRUE(optimizer.groups[0].parameters.empty());
+  EXPECT_EQ(optimizer.groups[1].options, (Options{{"momentum", 0.8}}));
+  EXPECT_EQ(optimizer.groups[1].parameters, std::vector<int64_t>{3});
 }
 
 TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {

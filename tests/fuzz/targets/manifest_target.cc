@@ -54,7 +54,7 @@ std::vector<std::string> ManifestSeeds() {
   manifest.file_bytes = 512;
   manifest.time = absl::FromUnixSeconds(1790000000);
   manifest.settings = {{"model", "vgg11"}};
-  manifest.optimizer = {"sgd", {{"lr", 0.1}}};
+  manifest.optimizer = {"sgd", {{{{"lr", 0.1}}, {1, 0}}}};
   manifest.digests = {{"model", 7}};
   manifest.ledger = Manifest::Ledger{1, 2};
   manifest.files = {{"model-00001-of-00001.safetensors", "model", 700, 5, {1, 2, 3}}};

@@ -120,10 +120,11 @@ std::unique_ptr<CheckpointReader> Save(const Training& training, const Optimizer
   manifest.world_size = 1;
   manifest.threads = 1;
   manifest.optimizer = {options.name,
-                        {{"lr", kRate},
-                         {"momentum", options.momentum},
-                         {"weight_decay", options.weight_decay},
-                         {"nesterov", options.nesterov ? 1 : 0}}};
+                        {{{{"lr", kRate},
+                           {"momentum", options.momentum},
+                           {"weight_decay", options.weight_decay},
+                           {"nesterov", options.nesterov ? 1 : 0}},
+                          {}}}};
   return CheckpointReader::Open(writer->Publish(manifest).value()).value();
 }
 
