@@ -1,6 +1,7 @@
 """Files that are replaced as a whole, and a folder for temporary ones."""
 import errno
 import os
+import re
 import stat
 import tempfile
 
@@ -43,14 +44,30 @@ def replace(path, content):
     sync_folder_of(path)
 
 
+def own_descriptor(path):
+    """Returns N for a path that names this process's open descriptor N; None for other paths. Output
+    goes on there, even if it is a regular file."""
+    own = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
+    match = re.fullmatch(r"(?:/dev/fd|/proc/self/fd)/(\d+)", str(path))
+    return int(match[1]) if match else own
+
+
 def is_replaced(path):
-    return not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode)
+    return own_descriptor(path) is None and (
+        not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
+
+
+def open_in_place(path):
+    own = own_descriptor(path)
+    if own is not None:
+        return os.dup(own)
+    return os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
 
 
 def replace_file(path, content):
     """Replaces the file in one move, so a reader sees the old file or the new one, never a part. On
     return the file and its name are on the disk. Follows links. Writes in place to anything that is
-    no regular file (a terminal, a pipe, /dev/null). Raises Failure "cannot write ..."; the old file
+    no regular file (a terminal, a pipe, /dev/null) or that this process has open. Raises Failure "cannot write ..."; the old file
     is then unchanged, unless the disk failed after the move."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
@@ -58,7 +75,7 @@ def replace_file(path, content):
         if is_replaced(path):
             replace(os.path.realpath(path), content)
         else:
-            with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY), "wb") as file:
+            with open(open_in_place(path), "wb") as file:
                 file.write(content)
 
 
@@ -68,6 +85,8 @@ def probe(path):
         part = f"{os.path.realpath(path)}.{os.getpid()}.tmp"
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
         os.unlink(part)
+    elif own_descriptor(path) is not None:
+        os.close(os.dup(own_descriptor(path)))
     elif os.path.isdir(path):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     elif not os.access(path, os.W_OK):

@@ -13,8 +13,10 @@
 #include <random>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace gradwire {
 namespace {
@@ -33,6 +35,7 @@ Target Resolve(const std::string& path) {
                                                          &std::free);
   Target target;
   target.path = real == nullptr ? path : real.get();
+  if (OwnDescriptor(path).has_value()) return {path, /*replace=*/false};
   struct stat info = {};
   target.replace = stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode);
   // A pipe or a deleted file has a name only through the link.
@@ -49,6 +52,7 @@ std::string Temporary(const Target& target) {
 }
 
 int Open(const std::string& path, int flags) {
+  if (const absl::optional<int> own = OwnDescriptor(path)) return fcntl(*own, F_DUPFD_CLOEXEC, 0);
   return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, 0666);
 }
 
@@ -122,6 +126,11 @@ int Replace(const Target& target, const WriteContent& content, absl::Status* mad
 
 // Does not open the file: the reader of a pipe would take the close for its end.
 int MayWriteInPlace(const std::string& path) {
+  if (const absl::optional<int> own = OwnDescriptor(path)) {
+    const int flags = fcntl(*own, F_GETFL);
+    if (flags < 0) return errno;
+    return (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
+  }
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) return errno;
   if (S_ISDIR(info.st_mode)) return EISDIR;
@@ -141,6 +150,27 @@ int MayReplace(const Target& target) {
 
 std::string CannotWrite(absl::string_view path, int error) {
   return absl::StrCat("cannot write ", path, ": ", absl::AsciiStrToLower(std::strerror(error)));
+}
+
+absl::optional<int> OwnDescriptor(absl::string_view path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  int number = 0;
+  if (!absl::ConsumePrefix(&path, "/dev/fd/") && !absl::ConsumePrefix(&path, "/proc/self/fd/")) {
+    return absl::nullopt;
+  }
+  if (!absl::SimpleAtoi(path, &number) || number < 0) return absl::nullopt;
+  return number;
+}
+
+std::FILE* OpenOutput(absl::string_view path, const char* mode) {
+  const absl::optional<int> own = OwnDescriptor(path);
+  if (!own.has_value())
+    return std::fopen(std::string(path).c_str(), absl::StrCat(mode, "e").c_str());
+  const int fd = fcntl(*own, F_DUPFD_CLOEXEC, 0);
+  std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "a");
+  if (file == nullptr && fd >= 0) close(fd);
+  return file;
 }
 
 absl::Status ReplaceFile(absl::string_view path, absl::string_view text) {

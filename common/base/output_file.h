@@ -1,11 +1,13 @@
 #ifndef GRADWIRE_COMMON_BASE_OUTPUT_FILE_H_
 #define GRADWIRE_COMMON_BASE_OUTPUT_FILE_H_
 
+#include <cstdio>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 
 namespace gradwire {
@@ -17,11 +19,19 @@ std::string CannotWrite(absl::string_view path, int error);
 // write separate files.
 std::string PathOfRank(absl::string_view path, Rank rank);
 
+// Returns N for a path that names this process's open descriptor N: /dev/stdout, /dev/stderr,
+// /dev/fd/N, /proc/self/fd/N. Output goes on there, even if it is a regular file.
+absl::optional<int> OwnDescriptor(absl::string_view path);
+
+// Opens a file as std::fopen does, closed on exec; an own descriptor is never emptied. Null with
+// errno if it cannot be opened.
+std::FILE* OpenOutput(absl::string_view path, const char* mode);
+
 // Replaces the file by `text` atomically: a reader sees the old file or the new one, never a part.
 // If it returns OK, the file and its name are on the disk and survive a power failure. Follows
-// links; writes in place to a target that is not a regular file (a terminal, a pipe, /dev/null).
-// Returns Internal "cannot write …"; the old file is then unchanged unless the disk failed after
-// the rename.
+// links; writes in place to a target that is not a regular file (a terminal, a pipe, /dev/null), or
+// is an own descriptor. Returns Internal "cannot write …"; the old file is then unchanged unless
+// the disk failed after the rename.
 absl::Status ReplaceFile(absl::string_view path, absl::string_view text);
 
 // Takes the next piece of a file's content. After an error it drops the piece.

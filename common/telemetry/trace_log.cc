@@ -21,7 +21,7 @@ double Microseconds(absl::Time time) { return static_cast<double>(absl::ToUnixNa
 
 absl::StatusOr<std::unique_ptr<TraceLog>> TraceLog::Open(absl::string_view path, int process,
                                                          absl::string_view name) {
-  std::FILE* const file = std::fopen(std::string(path).c_str(), "we");
+  std::FILE* const file = OpenOutput(path, "w");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
   auto log = absl::WrapUnique(new TraceLog(path, file, process));
   MutexLock lock(&log->mutex_);

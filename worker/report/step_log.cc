@@ -68,10 +68,9 @@ std::string ToJsonLine(Rank rank, const Recovery& recovery) {
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, bool goes_on) {
   // Several ranks of a worker may share a file, so each line is appended.
   if (!goes_on) {
-    if (std::FILE* const emptied = std::fopen(std::string(path).c_str(), "we"))
-      std::fclose(emptied);
+    if (std::FILE* const emptied = OpenOutput(path, "w")) std::fclose(emptied);
   }
-  std::FILE* const file = std::fopen(std::string(path).c_str(), "ae");
+  std::FILE* const file = OpenOutput(path, "a");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
   return absl::WrapUnique(new StepLog(path, file));
 }

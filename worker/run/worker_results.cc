@@ -26,8 +26,8 @@ int64_t CountTrained(const Model& model) {
 // Whether another worker that carried the rank to its end wrote the file after `begun`.
 bool IsOfThisRun(const std::string& path, absl::Time begun) {
   struct stat info = {};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         absl::TimeFromTimespec(info.st_mtim) >= begun;
+  return !OwnDescriptor(path).has_value() && stat(path.c_str(), &info) == 0 &&
+         S_ISREG(info.st_mode) && absl::TimeFromTimespec(info.st_mtim) >= begun;
 }
 
 }  // namespace
@@ -58,7 +58,9 @@ absl::Status Worker::SaveWeights() {
 std::string Worker::SummaryPath(Rank rank) const {
   const std::string path = PathOfRank(options_.summary, rank);
   const bool own = std::find(first_ranks_.begin(), first_ranks_.end(), rank) != first_ranks_.end();
-  return own || path != options_.summary ? path : absl::StrCat(path, ".rank", rank.value());
+  return own || path != options_.summary || OwnDescriptor(path).has_value()
+             ? path
+             : absl::StrCat(path, ".rank", rank.value());
 }
 
 absl::Status Worker::WriteSummaries() {

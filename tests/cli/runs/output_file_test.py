@@ -87,6 +87,18 @@ class OutputFile(unittest.TestCase):
         with open(reader, "rb") as pipe:
             self.assertEqual(pipe.read(), b"text")
 
+    def test_own_descriptor_of_a_file_goes_on_after_what_stands_there(self):
+        with open(self.path, "wb", buffering=0) as file:
+            path = f"/dev/fd/{file.fileno()}"
+            file.write(b"a")
+            check_writable(path)
+            replace_file(path, b"bc")
+            file.write(b"d")
+        self.assertEqual(self.path.read_text(), "abcd")
+        self.assertEqual(self.names(), {"out"})
+        with self.assertRaisesRegex(Failure, "cannot write"):
+            check_writable(path)
+
     def test_what_cannot_be_written_is_told_and_leaves_no_part(self):
         self.path.mkdir()
         for path, why in ((self.path, "is a directory"),

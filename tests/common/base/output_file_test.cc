@@ -152,6 +152,35 @@ TEST(ReplaceFile, Link_StaysALink) {
   EXPECT_EQ(ReadFile(dir.File("real")), "new");
 }
 
+// As with `--log-jsonl /dev/stdout --summary /dev/stdout >FILE`.
+TEST(ReplaceFile, OwnDescriptorOfAFile_GoesOnAfterWhatStandsThere) {
+  const TempDir dir;
+  const int fd = open(dir.File("out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const std::string path = "/dev/fd/" + std::to_string(fd);
+  ASSERT_EQ(write(fd, "a", 1), 1);
+  ASSERT_TRUE(CheckWritable(path).ok());
+  ASSERT_TRUE(ReplaceFile(path, "bc").ok());
+  std::FILE* const file = OpenOutput(path, "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("d", file);
+  std::fclose(file);
+  ASSERT_EQ(write(fd, "e", 1), 1);
+  close(fd);
+  EXPECT_EQ(ReadFile(dir.File("out")), "abcde");
+  EXPECT_THAT(Names(dir), ElementsAre("out"));
+  EXPECT_EQ(CheckWritable(path),
+            absl::InvalidArgumentError("cannot write " + path + ": bad file descriptor"));
+}
+
+TEST(ReplaceFile, OwnDescriptor_OnlyNamesOfOne) {
+  EXPECT_EQ(OwnDescriptor("/dev/stdout"), 1);
+  EXPECT_EQ(OwnDescriptor("/dev/stderr"), 2);
+  EXPECT_EQ(OwnDescriptor("/proc/self/fd/7"), 7);
+  for (const char* path : {"/dev/fd/", "/dev/fd/-1", "/dev/fd/1/x", "/dev/null", "out"}) {
+    EXPECT_EQ(OwnDescriptor(path), absl::nullopt) << path;
+  }
+}
+
 TEST(ReplaceFile, Device_StaysADevice) {
   ASSERT_TRUE(ReplaceFile("/dev/null", "text").ok());
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
