@@ -125,6 +125,17 @@ class TrainingTest(unittest.TestCase):
         got = self.under_mpirun("--sync", "ddp", "--backend", "mpi", "--iterations", "5")
         self.assert_near(got, fold)
 
+    def test_log_and_summary_follow_each_other_in_the_file_behind_stdout(self):
+        """So `gradwire bench` and `experiment` read ranks of mpirun, which mixes their output."""
+        file = self.folder / "out"
+        done = run(["/bin/sh", "-c", f'exec "$0" "$@" >"{file}"', BIN / "gradwire-worker", *TRAINING,
+                    "--sync", "none", "--iterations", "3", "--log-jsonl", "/dev/stdout", "--summary",
+                    "/dev/stdout"])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        lines, _, summary = file.read_text().partition("\n{\n")
+        self.assertEqual([json.loads(line)["step"] for line in lines.splitlines()], [0, 1, 2])
+        self.assertEqual(len(json.loads("{" + summary)["losses"]), 1)
+
     def test_rank_0_gathers_same_bits_as_the_fold(self):
         options = ("--sync", "gather-scatter")
         fold, _ = self.summaries(*options, "--backend", "coordinator")
