@@ -27,11 +27,11 @@ TOLERANCE = 1e-5  # of a loss, relative
 SCALES = {
     "quick": {"about": "Images of 64×64 in place of 224×224, batches of 4 to 64 in place of 64 to "
                        "1024, AlexNet with a width of 1024 in place of VGG-16 except in the "
-                       "sweeps of models and widths, 1,280 images in each run; extractors are "
-                       "trained for 200 iterations first.",
+                       "sweeps of models and widths, 1,024 images in each run; extractors are "
+                       "trained for 120 iterations first.",
               "image": 64, "batches": (4, 8, 16, 32, 64), "devices": (1, 2, 3, 4),
-              "most_devices": 4, "models": MODELS + THREE_LAYERS + NARROWER, "samples": 1280,
-              "window": 64, "pretrain": 200, "base": ("alexnet", 1024, 16, 2), "threshold": 1.5},
+              "most_devices": 4, "models": MODELS + THREE_LAYERS + NARROWER, "samples": 1024,
+              "window": 64, "pretrain": 120, "base": ("alexnet", 1024, 16, 2), "threshold": 1.5},
     "full": {"about": "As the report says: batches of 64 to 1024 as far as memory goes, 1 to 4 "
                       "devices, widths of 4096, 2048 and 1024, images of 224×224; four epochs of "
                       "each run, which are 3,752 iterations with batch 64.",
