@@ -32,7 +32,8 @@ class StateKeeper {
     uint64_t checkpoint_every = 0;  // steps; 0: none but the last and those of Ask
     int64_t total_steps = 0;        // 0: not known
     int64_t steps_per_epoch = 0;    // 0: not known
-    std::function<v1::OptimizerConfig(Step)> optimizer;  // with which this step would be updated
+    std::function<v1::OptimizerConfig(Step)> optimizer =
+        nullptr;  // with which this step would be updated
   };
 
   // The pointers must outlive this object.
