@@ -61,11 +61,12 @@ SLOW_CASES = {
 class Run:
     """`gradwire launch` with checkpoints."""
 
-    def __init__(self, words, run_dir=None, workers=WORLD_SIZE, options=(), variables=None):
+    def __init__(self, words, run_dir=None, workers=WORLD_SIZE, options=(), variables=None,
+                 under=()):
         self._folder = tempfile.TemporaryDirectory()
         self._summary = pathlib.Path(self._folder.name, "summary.json")
         keeps = ["--run-dir", run_dir, "--checkpoint-every", str(EVERY)] if run_dir else []
-        argv = [BIN / "gradwire", "launch", "--workers", str(workers), "--world-size",
+        argv = [*under, BIN / "gradwire", "launch", "--workers", str(workers), "--world-size",
                 str(WORLD_SIZE), "--metrics", "off", "--summary", self._summary, *keeps, *options,
                 "--", *RUN, *words]
         environment = {name: value for name, value in os.environ.items()
@@ -279,6 +280,20 @@ class RunDirCase(CheckpointCase):
         with Run(words, self.run_dir, workers, **options) as run:
             self.assertEqual(run.wait(), exit_code, run.text)
             return run.text
+
+
+class FailedCheckpointTest(RunDirCase):
+    def test_each_due_one_is_tried_and_the_end_waits_for_none(self):
+        """Files may have the 1 MiB of the ledger's reserve, so no checkpoint of a larger model can be
+        written."""
+        words = [*self.WORDS, "--model", "mlp"]
+        begun = time.monotonic()
+        after, text = self.finish(words, under=["prlimit", f"--fsize={1 << 20}"])
+        self.assertLess(time.monotonic() - begun, SECONDS / 2)  # the step timeout is 300 s
+        self.assertEqual(after, undisturbed(tuple(words)))
+        failed = re.findall(r"no checkpoint before step (\d+): .*file too large", text)
+        self.assertEqual(failed[-1], str(STEPS), text)
+        self.assertGreater(len(failed), 2, text)
 
 
 class FinishedRunTest(RunDirCase):

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <memory>
@@ -130,6 +131,7 @@ class CheckpointKeeperTest : public ::testing::Test {
   }
 
   TempDir folder_;
+  std::vector<std::string> skipped_;
   RecordingDisk disk_;
   const RunId run_id_ = MakeRunId();
   Worker first_{0};
@@ -220,6 +222,23 @@ TEST_F(CheckpointKeeperTest, Order_StepIsPublishedAndSound_IsKept) {
   ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
   EXPECT_TRUE(Keep(Order({&first_, &second_})).status.ok());
   EXPECT_THAT(Steps(), ElementsAre(kStep));
+}
+
+// By the run that continues an older one, because the newest was damaged.
+TEST_F(CheckpointKeeperTest, Order_ValuesOfThePublishedStepAreDamaged_IsWrittenAnew) {
+  ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  const std::string folder = absl::StrCat(folder_.path(), "/", CheckpointName(kStep));
+  {
+    std::fstream file(absl::StrCat(folder, "/model-00001-of-00001.safetensors"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.is_open());
+    file.seekp(-3, std::ios::end);
+    file.put('\xff');
+  }
+  ASSERT_FALSE(OpenCheckpoint(folder_.path(), kStep, &skipped_).ok());
+  EXPECT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  const auto opened = OpenCheckpoint(folder_.path(), kStep, &skipped_);
+  EXPECT_TRUE(opened.ok()) << opened.status();
 }
 
 TEST_F(CheckpointKeeperTest, PlanOf_RanksAreInOrder) {
