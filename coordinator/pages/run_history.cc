@@ -116,7 +116,7 @@ std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
 
 void RunHistory::CheckLoss(const StepRecord& record, absl::Time now) {
   OfRank& of_rank = ranks_[record.rank];
-  if (!of_rank.is_finite || std::isfinite(record.loss)) return;
+  if (!of_rank.is_finite || !record.loss_told || std::isfinite(record.loss)) return;
   of_rank.is_finite = false;
   Push({now, record.step, "not-finite",
         absl::StrCat("the loss of rank ", record.rank.value(), " is ", record.loss)});

@@ -53,6 +53,15 @@ TEST_F(RunHistoryTest, Add_LastRank_GivesWhatAllToldByRank) {
   EXPECT_EQ((*step)[1].iteration, absl::Seconds(1));
 }
 
+// As of a program on the library that does not call report_loss.
+TEST_F(RunHistoryTest, Add_LossIsNotTold_IsNoEvent) {
+  StepRecord record = Done(0, 1, 0, kNan);
+  record.loss_told = false;
+  Both(record, record);
+  EXPECT_THAT(history_.Events(), SizeIs(0));
+  EXPECT_FALSE(history_.Points(10)[0].loss.has_value());
+}
+
 TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
   Both(Done(4, 1, 0.5, 2), Done(4, 3, 1.5, 4));
   const std::vector<HistoryPoint> points = history_.Points(10);
