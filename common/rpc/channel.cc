@@ -81,7 +81,8 @@ void ConfigureServer(grpc::ServerBuilder* builder) {
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
 }
 
-void KeepFreedMemory() {
+void KeepFreedMemory(int most_heaps) {
+  if (most_heaps > 0) mallopt(M_ARENA_MAX, most_heaps);
   constexpr int kHigh = std::numeric_limits<int>::max();
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, kHigh);

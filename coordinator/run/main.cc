@@ -84,7 +84,7 @@ int Main(int argc, char** argv) {
   BlockStopSignals();
   BlockUserSignal();
   LogToStderr();
-  KeepFreedMemory();
+  KeepFreedMemory(/*most_heaps=*/2);  // a checkpoint passes through the heaps of gRPC's threads
   RaiseDescriptorLimit();
   const absl::StatusOr<Parsed<CoordinatorOptions>> parsed =
       ParseCoordinatorOptions(Arguments(argc, argv), CurrentEnvironment());

@@ -2,11 +2,13 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
@@ -211,6 +213,45 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertIsInstance(used, resource.struct_rusage)
         return used.ru_maxrss * 1024
+
+
+class CoordinatorMemoryTest(unittest.TestCase):
+    """A checkpoint of 74 MB, in two files, from four workers."""
+
+    def test_needs_two_files_at_most(self):
+        with tempfile.TemporaryDirectory(prefix="gradwire-memory-") as folder:
+            run_dir = pathlib.Path(folder, "run")
+            keeps = self.peak("--run-dir", run_dir, "--checkpoint-every", 3)
+            added = keeps - self.peak()
+            largest = max(path.stat().st_size for path in run_dir.rglob("*.safetensors"))
+            print(f"{added / largest:.2f} files", file=sys.stderr)
+            self.assertGreater(largest, 36e6)
+            self.assertLess(added, 2 * largest)
+
+    def peak(self, *options):
+        """Bytes of memory of a run's coordinator."""
+        with subprocess.Popen([BIN / "gradwire", "launch", "--workers", "4", "--metrics", "off",
+                               *map(str, options), "--", "--dataset", "synthetic", "--threads", "1",
+                               "--batch-size", "2", "--iterations", "7"],
+                              stdout=subprocess.DEVNULL) as launch:
+            most = 0
+            while launch.poll() is None:
+                most = max(most, self.memory_of_coordinator(launch.pid))
+                time.sleep(0.02)
+            self.assertEqual(launch.returncode, 0)
+        self.assertGreater(most, 0)
+        return most
+
+    def memory_of_coordinator(self, launcher):
+        """The largest resident set so far, of the launcher's child; 0 if there is none."""
+        try:
+            for child in pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+                status = pathlib.Path(f"/proc/{child}/status").read_text()
+                if "gradwire-coord" in status:
+                    return 1024 * int(re.search(r"VmHWM:\s*(\d+)", status)[1])
+        except (OSError, TypeError):  # it is ending
+            pass
+        return 0
 
 
 if __name__ == "__main__":
