@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -136,6 +138,35 @@ TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
   exchange->Contribute(key, Rank(0), BytesOf(&terms_[0]));
   const absl::Status status = ended.get_future().get();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// Rank 0 has contributed its bytes before rank 1 expects them, so that rank 1's bucket may be
+// complete at any moment from then on.
+TEST_F(MemoryExchangeTest, Broadcast_RootIsAhead_EachBucketEnds) {
+  constexpr int kBuckets = 64, kSteps = 2000;
+  std::atomic<int> ended;  // outlives the exchanges
+  std::vector<std::unique_ptr<MemoryExchange>> exchanges;
+  for (const int rank : {0, 1}) {
+    exchanges.push_back(Start(rank));
+    exchanges[rank]->AddLayout(
+        LayoutId(1), std::vector<BucketSpec>(kBuckets, {sizeof(float), v1::DTYPE_BYTES, Rank(0)}));
+  }
+  std::vector<float> results(2 * kBuckets);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    ended = 0;
+    for (const int rank : {0, 1}) {
+      for (int bucket = 0; bucket < kBuckets; ++bucket) {
+        const BucketKey key{LayoutId(1), Step(step), Bucket(bucket)};
+        exchanges[rank]->Expect(key, BytesOf(&results[rank * kBuckets + bucket]),
+                                SteadyNow() + absl::Minutes(1),
+                                [&ended](const absl::Status& status) { ended += status.ok(); });
+        if (rank == 0) exchanges[0]->Contribute(key, Rank(0), BytesOf(&terms_[0]));
+      }
+    }
+    const absl::Time deadline = SteadyNow() + absl::Seconds(10);
+    while (ended < 2 * kBuckets && SteadyNow() < deadline) std::this_thread::yield();
+    ASSERT_EQ(ended, 2 * kBuckets) << "step " << step;
+  }
 }
 
 BackendOptions OptionsOf(v1::DType wire, bool gathers = false) {

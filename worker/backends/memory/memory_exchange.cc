@@ -144,9 +144,13 @@ void MemoryExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, ab
     MutexLock lock(&mutex_);
     transfer->layout = layouts_.at(key.layout).get();
     transfer->is_joined = transfer->layout->IsJoined(key.bucket, result);
+  }
+  // First: the thread may complete what it sees at once.
+  table_.Add(transfer);
+  {
+    MutexLock lock(&mutex_);
     under_way_.push_back(transfer);
   }
-  table_.Add(transfer);
   if (transfer->missing == 0) BellOf(self_)->Ring();  // the root may be ahead
 }
 
