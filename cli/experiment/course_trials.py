@@ -96,10 +96,13 @@ def of_nodes(setting, results):
 def decided(setting, statement, found, holds, numbers):
     """Returns a Claim that names what was trained in place of the set-ups. `found`: the runs."""
     claim = decide(statement, holds, numbers, "" if found else NEEDS_EPOCH)
-    images = "CIFAR-10" if setting.has_cifar10 else "Fashion-MNIST"
     other = found and not is_real(setting)
-    return dataclasses.replace(
-        claim, condition=f"an MLP on {images} in place of VGG-11 on CIFAR-10" if other else "")
+    return dataclasses.replace(claim, condition=other_training(setting) if other else "")
+
+
+def other_training(setting):
+    images = "CIFAR-10" if setting.has_cifar10 else "Fashion-MNIST"
+    return f"an MLP on {images} in place of VGG-11 on CIFAR-10"
 
 
 def accuracy(result):

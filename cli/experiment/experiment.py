@@ -15,7 +15,7 @@ from cli.experiment import (collectives, course, data_parallel, ddp_paper, emula
                             lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
-from cli.experiment.folder import REPORT, Folder
+from cli.experiment.folder import OF_ALL_RUNS, Folder
 from cli.experiment.results import result_of
 from cli.experiment.statements import listed
 from cli.experiment.study import Setting, experiment_called, sizes_with
@@ -141,7 +141,8 @@ def run_steps(steps, setting, folder, check_signals):
         torch = torch_version(runner) if setting.peers else None
         for options in layouts:
             runner.try_out([setting.request["programs"]["layout"], *options])
-        (folder.path / REPORT).unlink(missing_ok=True)  # it would not show the new runs
+        for name in OF_ALL_RUNS:
+            (folder.path / name).unlink(missing_ok=True)
         conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
 
 

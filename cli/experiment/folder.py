@@ -17,6 +17,8 @@ from cli.runs.output_file import check_writable, replace_file
 STATE = "experiment.json"
 RUNS = "runs"
 REPORT = "report.html"
+# What shows all runs, and would be wrong beside a run that was repeated.
+OF_ALL_RUNS = (REPORT, "report.pdf", "report.md", "results.json")
 
 
 def write_json(path, value):
@@ -27,7 +29,9 @@ def fingerprint(run, request):
     """Hashes all that decides what a run measures. Failure as of read_hostfile."""
     file = request["hostfile"]
     hosts = [host.name for host in read_hostfile(file)] if file else request["hosts"]
-    what = [run.ranks, run.coordinator, run.environment, hosts,
+    # An equal version in another folder measures the same.
+    ranks = [[pathlib.PurePath(program).name, *arguments] for program, *arguments in run.ranks]
+    what = [ranks, run.coordinator, run.environment, hosts,
             run.rate or request["rate"], request["versions"]]
     what += [run.inputs] if run.inputs else []
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import tempfile
 import unittest
@@ -98,6 +99,7 @@ class SlurmCase(unittest.TestCase):
                          ("COMPLETED", "0:0", "1"), log)
         self.assertRegex(log, r"(?s)queued again, to continue from step-0*[1-9].*"
                               r"resumes before step [1-9]")
+        return int(re.search(r"resumes before step (\d+)", log)[1])
         verified = self.cluster.run("gradwire", "ledger", "verify", run_dir)
         self.assertIn("the ledger is sound", verified)
         self.assertIn("600 sealed steps, from 0 to 599", verified)
@@ -183,6 +185,11 @@ class LongSlurmTest(SlurmCase):
 
     def test_batch_out_of_time_makes_a_checkpoint_is_queued_again_and_continues(self):
         self.assert_continues_when_out_of_time(BATCH, every="0")
+
+    def test_batch_out_of_time_waits_for_a_checkpoint_newer_than_the_last(self):
+        resumed = self.assert_continues_when_out_of_time(BATCH, every="150")
+        self.assertGreater(resumed, 150)
+        self.assertNotEqual(resumed % 150, 0)  # by chance in 1 of 150 runs
 
     def test_rank0_out_of_time_is_queued_again_and_continues(self):
         self.assert_continues_when_out_of_time(RANK0, every="20")

@@ -317,6 +317,14 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: "has ended" in self.text("#notice"), "the end of the coordinator")
         self.assertEqual(self.text("#state"), "finished")
 
+    def test_coordinator_that_ends_after_an_aborted_run_leaves_the_reason(self):
+        coordinator = self.open(fake.status(step=30, state="aborted", reason="rank 2 was lost"))
+        coordinator.stop()
+        coordinator.stop = lambda: None
+        self.wait(lambda: "has ended" in self.text("#notice"), "the end of the coordinator")
+        self.assertEqual(self.text("#state"), "aborted")
+        self.assertIn("The run was aborted: rank 2 was lost.", self.text("#notice"))
+
     def test_html_in_texts_stays_text(self):
         evil = ("<img src=x onerror=\"document.title='taken'\">"
                 "<script>document.title='taken'</script>")

@@ -188,6 +188,16 @@ class Claims(unittest.TestCase):
                 self.assertEqual((claim.verdict, claim.condition), (
                     verdict, "an MLP on Fashion-MNIST in place of VGG-11 on CIFAR-10"))
 
+    def test_accuracies_of_the_small_net_are_a_table_that_says_so(self):
+        setting = setting_of(course.SCALES["quick"])
+        found = self.accuracies(lambda setup: course_trials.trial_name(setup, setup.nodes),
+                                (0.8, 0.82, 0.81, 0.82))
+        untested = {setup.name: trained(setup.nodes, test=None) for setup in SETUPS}
+        table, picture = course.accuracies(setting, {**untested, **found})
+        self.assertEqual([row["accuracy"] for row in table.rows], [80, 82, 81, 82])
+        for note in (table.note, picture.caption):
+            self.assertTrue(note.startswith("An MLP on Fashion-MNIST in place of VGG-11"), note)
+
     def test_small_net_trains_only_where_the_set_ups_do_not_tell(self):
         names = {kind: {run.name for run in course_trials.runs(setting_of(*more[:1], **more[1]))}
                  for kind, more in (("quick", (course.SCALES["quick"], {})),

@@ -89,7 +89,7 @@ class Conducting(unittest.TestCase):
         self.conduct(FakeRunner())
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=3), again=True)
-        self.assertFalse((self.out / "report.html").exists())
+        self.assertEqual([*self.out.glob("report.*"), *self.out.glob("results.json")], [])
 
     def test_model_and_data_are_tried_out_before_the_first_run(self):
         runner = FakeRunner(fail_at=0)
@@ -237,6 +237,17 @@ class Conducting(unittest.TestCase):
     def test_other_command_is_run_anew(self):
         self.conduct(FakeRunner())
         self.assertEqual(len(self.conduct(FakeRunner(), threads=3)), RUNS)
+
+    def test_other_rate_is_run_anew(self):
+        runs = self.conduct(FakeRunner(), hosts="auto", rate="1gbit")
+        again = self.conduct(FakeRunner(), hosts="auto", rate="100mbit")
+        self.assertGreater(len(again), len(runs) / 2)  # all that use a link
+
+    def test_equal_version_in_another_folder_goes_on(self):
+        self.conduct(FakeRunner())
+        programs = {name: path.replace("/x/", "/y/")
+                    for name, path in request_of(self.out)["programs"].items()}
+        self.assertEqual(self.conduct(FakeRunner(fail_at=0), programs=programs), [])
 
     def test_damaged_record_is_run_anew(self):
         self.conduct(FakeRunner())

@@ -207,5 +207,16 @@ TEST(LedgerReport, Text_HasALineForEachEvent) {
   EXPECT_TRUE(json["end"].is_null());
 }
 
+TEST(LedgerReport, Text_HasTheLossThatEndedTheRun) {
+  std::vector<Record> records = Records();
+  v1::LostWorker& lost = *std::get<v1::EndRecord>(records.back()).add_lost();
+  lost.add_ranks(0);
+  lost.set_step(7);
+  lost.set_cause("its session stream broke");
+  lost.set_address("host:2");
+  EXPECT_THAT(LedgerText(ReportOf(records)),
+              HasSubstr("7  lost        rank 0 (host:2): its session stream broke\n"));
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -52,6 +52,16 @@ TEST_F(StepReporterTest, OnStep_TwoRanks_AStepDoneForEach) {
   EXPECT_EQ(done_[1].total_steps(), 10u);
 }
 
+TEST_F(StepReporterTest, OnStep_StepsWithOverflow_AreCountedSinceTheLastOne) {
+  TransferTotals totals;
+  totals.overflow_steps = 2;
+  reporter_->OnStep(std::vector<StepRecord>(2), totals);
+  totals.overflow_steps = 5;
+  reporter_->OnStep(std::vector<StepRecord>(2), totals);
+  const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
+  EXPECT_THAT(text, ::testing::HasSubstr("gradwire_wire_overflows_total 5\n"));
+}
+
 TEST_F(StepReporterTest, OnStep_BytesOfTheProcess_DividedAmongItsRanks) {
   EXPECT_EQ(done_[0].bytes_sent(), 50u);
   EXPECT_EQ(done_[1].bytes_sent(), 51u);
