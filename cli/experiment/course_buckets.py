@@ -45,7 +45,8 @@ def by_parameter(results):
                 layers.mean_iteration(), buckets.mean_iteration()), 2),
             ("layers_exposed", "of it communication, by parameter (s)",
              lambda _, layers, __: layers.phase(EXPOSED), 4),
-            ("exposed", "of it communication, in buckets (s)", lambda _, __, buckets: buckets.phase(EXPOSED), 4)],
+            ("exposed", "of it communication, in buckets (s)",
+             lambda _, __, buckets: buckets.phase(EXPOSED), 4)],
         "The assignment loops over the parameters after backward: 34 exchanges, one after the "
         "other. In buckets of 25 MiB it is three. Everything else is equal.")
     return table, bars("by-parameter", "What buckets gain", SOURCE, "mean time of an iteration (s)",
