@@ -85,14 +85,20 @@ def parse_record(line, phases):
     return record
 
 
-def check_follows(record, before=None):
-    if before is None:
-        return
-    if record["rank"] != before["rank"]:
-        raise Wrong(f"got rank {record['rank']}, expected rank {before['rank']} as in the lines "
-                    "before")
-    if record["step"] <= before["step"]:
-        raise Wrong(f"got step {record['step']}, expected one after step {before['step']}")
+def append_to(records, record):
+    """A run that is resumed does the steps after its checkpoint again, and appends their lines: the
+    last line of a step counts. Wrong if the record is no step of such a run."""
+    if records:
+        first, last = records[0], records[-1]
+        if record["rank"] != last["rank"]:
+            raise Wrong(f"got rank {record['rank']}, expected rank {last['rank']} as in the lines "
+                        "before")
+        if record["step"] < first["step"]:
+            raise Wrong(f"got step {record['step']}, expected one after step {last['step']}, or one "
+                        f"from step {first['step']} on that is done again")
+        while records and records[-1]["step"] >= record["step"]:
+            records.pop()
+    records.append(record)
 
 
 def parse_log(file, text, phases):
@@ -108,8 +114,7 @@ def parse_log(file, text, phases):
         try:
             record = parse_record(line, phases)
             if record is not None:
-                records.append(record)
-                check_follows(record, *records[-2:-1])
+                append_to(records, record)
         except Wrong as wrong:
             if 1 < number == len(lines) and not last_is_whole:  # by a full disk, or in a copy
                 wrong = (f"got a last line that ends after {len(line)} bytes: {quoted(line)}, "

@@ -124,9 +124,17 @@ class ParseLog(unittest.TestCase):
         self.assertEqual(self.error_of(log_line(0, 0) + log_line(1, 1)),
                          "a.jsonl:2: got rank 1, expected rank 0 as in the lines before")
 
-    def test_step_that_comes_twice_is_refused(self):
-        self.assertEqual(self.error_of(log_line(0, 4) + log_line(0, 4)),
-                         "a.jsonl:2: got step 4, expected one after step 4")
+    def test_steps_that_a_resumed_run_does_again_count_once_by_their_last_lines(self):
+        text = "".join(log_line(0, step, loss=loss)
+                       for step, loss in ((0, 1), (1, 2), (2, 3), (3, 4), (1, 5), (2, 6)))
+        records = parse_log("a.jsonl", text.encode(), PHASES).records
+        self.assertEqual([(record["step"], record["loss"]) for record in records],
+                         [(0, 1), (1, 5), (2, 6)])
+
+    def test_step_before_the_first_is_refused(self):
+        self.assertEqual(self.error_of(log_line(0, 4) + log_line(0, 5) + log_line(0, 3)),
+                         "a.jsonl:3: got step 3, expected one after step 5, or one from step 4 on "
+                         "that is done again")
 
 
 class ReadLog(unittest.TestCase):
