@@ -33,10 +33,12 @@ constexpr struct {
                        {"nproc-per-node", "workers"},
                        {"machinefile", "hostfile"}};
 
-// Returns "; did you mean --…?" for an option that `names` has by another name, or else the nearest.
+// Returns "; did you mean --…?" for an option that `names` has by another name, or else the
+// nearest.
 std::string Hint(const std::string& option, const std::vector<std::string>& names) {
   for (const auto& [theirs, ours] : kOtherLaunchers) {
-    if (option == theirs && absl::c_linear_search(names, ours)) return DidYouMean(ours, names, "--");
+    if (option == theirs && absl::c_linear_search(names, ours))
+      return DidYouMean(ours, names, "--");
   }
   return DidYouMean(option, names, "--");
 }

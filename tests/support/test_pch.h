@@ -1,8 +1,8 @@
 #ifndef GRADWIRE_TESTS_SUPPORT_TEST_PCH_H_
 #define GRADWIRE_TESTS_SUPPORT_TEST_PCH_H_
 
-// Precompiled once for all test programs without torch, because these headers take most of the time of
-// a test's compilation.
+// Precompiled once for all test programs without torch, because these headers take most of the time
+// of a test's compilation.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
