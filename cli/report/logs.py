@@ -87,15 +87,16 @@ def parse_record(line, phases):
 
 def append_to(records, record):
     """A run that is resumed does the steps after its checkpoint again, and appends their lines: the
-    last line of a step counts. Wrong if the record is no step of such a run."""
+    last line of a step counts. Wrong if the record is of another rank or run: no run is resumed
+    before step 0."""
     if records:
-        first, last = records[0], records[-1]
+        last = records[-1]
         if record["rank"] != last["rank"]:
             raise Wrong(f"got rank {record['rank']}, expected rank {last['rank']} as in the lines "
                         "before")
-        if record["step"] < first["step"]:
-            raise Wrong(f"got step {record['step']}, expected one after step {last['step']}, or one "
-                        f"from step {first['step']} on that is done again")
+        if record["step"] == 0:
+            raise Wrong(f"got step 0, expected one after step {last['step']}, or one that a resumed "
+                        "run does again; show each run's log by itself")
         while records and records[-1]["step"] >= record["step"]:
             records.pop()
     records.append(record)

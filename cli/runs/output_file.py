@@ -1,8 +1,10 @@
 """Files that are replaced as a whole, and a folder for temporary ones."""
 import errno
+import fcntl
 import os
 import re
 import stat
+import sys
 import tempfile
 
 from cli.runs.failure import failing
@@ -46,9 +48,9 @@ def replace(path, content):
 
 def own_descriptor(path):
     """Returns N for a path that names this process's open descriptor N; None for other paths. Output
-    goes on there, even if it is a regular file."""
+    goes on there, even if it is a regular file. As in common/base/output_file.h."""
     own = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
-    match = re.fullmatch(r"(?:/dev/fd|/proc/self/fd)/(\d+)", str(path))
+    match = re.fullmatch(r"(?:/dev/fd|/proc/self/fd)/(\d{1,9})", str(path))
     return int(match[1]) if match else own
 
 
@@ -60,6 +62,7 @@ def is_replaced(path):
 def open_in_place(path):
     own = own_descriptor(path)
     if own is not None:
+        sys.stdout.flush()  # what was printed before comes before
         return os.dup(own)
     return os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
 
@@ -67,8 +70,8 @@ def open_in_place(path):
 def replace_file(path, content):
     """Replaces the file in one move, so a reader sees the old file or the new one, never a part. On
     return the file and its name are on the disk. Follows links. Writes in place to anything that is
-    no regular file (a terminal, a pipe, /dev/null) or that this process has open. Raises Failure "cannot write ..."; the old file
-    is then unchanged, unless the disk failed after the move."""
+    no regular file (a terminal, a pipe, /dev/null) or is an own descriptor. Raises Failure "cannot
+    write ..."; the old file is then unchanged, unless the disk failed after the move."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
     with failing(f"cannot write {path}"):
@@ -86,7 +89,8 @@ def probe(path):
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
         os.unlink(part)
     elif own_descriptor(path) is not None:
-        os.close(os.dup(own_descriptor(path)))
+        if fcntl.fcntl(own_descriptor(path), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     elif os.path.isdir(path):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     elif not os.access(path, os.W_OK):

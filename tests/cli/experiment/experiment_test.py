@@ -15,9 +15,11 @@ from cli.experiment import experiment
 from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
+from cli.experiment.folder import fingerprint
 from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, counted, experiment_called, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.runner import Run
 from cli.terminal.command import WrongUsage
 
 RUNS = 12  # of the course
@@ -238,10 +240,13 @@ class Conducting(unittest.TestCase):
         self.conduct(FakeRunner())
         self.assertEqual(len(self.conduct(FakeRunner(), threads=3)), RUNS)
 
-    def test_other_rate_is_run_anew(self):
-        runs = self.conduct(FakeRunner(), hosts="auto", rate="1gbit")
-        again = self.conduct(FakeRunner(), hosts="auto", rate="100mbit")
-        self.assertGreater(len(again), len(runs) / 2)  # all that use a link
+    def test_other_rate_is_another_run(self):
+        def mark(rate, of_run=""):
+            return fingerprint(Run([["/x/gradwire-worker"]], rate=of_run),
+                               request_of(self.out, hosts="auto", rate=rate))
+        self.assertNotEqual(mark("1gbit"), mark("100mbit"))
+        self.assertNotEqual(mark("1gbit"), mark("1gbit", "100mbit"))
+        self.assertEqual(mark("1gbit", "100mbit"), mark("2gbit", "100mbit"))
 
     def test_equal_version_in_another_folder_goes_on(self):
         self.conduct(FakeRunner())

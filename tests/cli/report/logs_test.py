@@ -131,10 +131,10 @@ class ParseLog(unittest.TestCase):
         self.assertEqual([(record["step"], record["loss"]) for record in records],
                          [(0, 1), (1, 5), (2, 6)])
 
-    def test_step_before_the_first_is_refused(self):
-        self.assertEqual(self.error_of(log_line(0, 4) + log_line(0, 5) + log_line(0, 3)),
-                         "a.jsonl:3: got step 3, expected one after step 5, or one from step 4 on "
-                         "that is done again")
+    def test_second_run_in_a_log_is_refused(self):
+        self.assertEqual(self.error_of(log_line(0, 0) + log_line(0, 1) + log_line(0, 0)),
+                         "a.jsonl:3: got step 0, expected one after step 1, or one that a resumed "
+                         "run does again; show each run's log by itself")
 
 
 class ReadLog(unittest.TestCase):

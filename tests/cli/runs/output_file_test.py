@@ -98,6 +98,11 @@ class OutputFile(unittest.TestCase):
         self.assertEqual(self.names(), {"out"})
         with self.assertRaisesRegex(Failure, "cannot write"):
             check_writable(path)
+        with open(self.path, "rb") as read_only:
+            with self.assertRaisesRegex(Failure, "bad file descriptor|Bad file descriptor"):
+                check_writable(f"/dev/fd/{read_only.fileno()}")
+        with self.assertRaisesRegex(Failure, "cannot write"):
+            check_writable(f"/dev/fd/{10 ** 30}")
 
     def test_what_cannot_be_written_is_told_and_leaves_no_part(self):
         self.path.mkdir()
