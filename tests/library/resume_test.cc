@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -298,6 +299,33 @@ TEST_F(ResumeTest, PassWithoutResume_InARunThatContinues_IsRefused) {
   });
   ASSERT_TRUE(ends[0].has_value());
   EXPECT_THAT(ends[0]->what(), HasSubstr("continues before step 4, expected resume() first"));
+}
+
+// The coordinator publishes no parameter that is infinite.
+TEST_F(ResumeTest, CheckpointThatIsNotWritten_IsNotCommitted) {
+  KeepCheckpoints();
+  std::vector<int64_t> committed;
+  RunRanks(1, [&](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    ddp.attach("watch", {[] { return std::string(); }, [](const std::string&) {},
+                         [&](int64_t step) { committed.push_back(step); }});
+    for (int64_t step = ddp.resume(); step < kSteps; ++step) {
+      net->zero_grad();
+      net->Loss(step).backward();
+      {
+        const torch::NoGradGuard values_only;
+        net->last->bias.fill_(std::numeric_limits<float>::infinity());
+      }
+      ddp.end_step();
+      if (step + 1 == kEvery) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    group->close();
+  });
+  EXPECT_FALSE(HasCheckpoint(kEvery));
+  EXPECT_THAT(committed, ::testing::IsEmpty());
 }
 
 // Random numbers of torch belong to the process, so there is one rank.

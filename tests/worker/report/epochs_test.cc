@@ -37,6 +37,13 @@ TEST_F(EpochCollectorTest, Add_FirstOfTheNextEpoch_GivesTheRowBefore) {
   EXPECT_DOUBLE_EQ(row->lr, 0.1);
 }
 
+TEST_F(EpochCollectorTest, Add_LearningRateChanges_RowHasTheLast) {
+  StepRecord record = Record(0, 1, 2, 2);
+  record.lr = 0.025;
+  collector_.Add(record);
+  EXPECT_DOUBLE_EQ(collector_.rows().at(0).lr, 0.025);
+}
+
 // A small batch counts less.
 TEST_F(EpochCollectorTest, Add_BatchesOfSeveralSizes_MeansOverSamples) {
   const EpochRow row = collector_.rows().at(0);
