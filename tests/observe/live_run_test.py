@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from support import BIN, Process, Prometheus, free_port, get, panels, short_deployment, wait_for
@@ -114,7 +115,7 @@ class LiveRun(unittest.TestCase):
     def names_of_firing(self, run):
         return {alert["alertname"] for alert in self.prometheus.firing() if alert["run"] == run}
 
-    def check_no_alert(self, run, during="5m"):
+    def check_no_alert(self, run, during):
         """None fired that does not depend on how busy this machine is, and the others rest."""
         fired = f'last_over_time(ALERTS{{alertstate="firing",run="{run}"}}[%s])'
         names = {series["metric"]["alertname"] for series in self.prometheus.query(fired % during)}
@@ -175,6 +176,7 @@ class LiveRun(unittest.TestCase):
                             "--batch-size", 8, "--iterations", 100000)
         run = self.run_id()
         self.wait_for_scraped_steps(run)
+        under_way = time.monotonic()
         for dashboard, panel in panels():
             with self.subTest(dashboard=dashboard["title"], panel=panel["title"]):
                 self.check_panel(panel, run)
@@ -183,7 +185,8 @@ class LiveRun(unittest.TestCase):
                 self.check_variables(dashboard, run)
         self.check_phases_add_up(run)
         self.check_metrics_are_clean()
-        self.check_no_alert(run)
+        # Before it, a worker that is slow to start is missing, which is an alert with these windows.
+        self.check_no_alert(run, during=f"{5 + int(time.monotonic() - under_way)}s")
         launch.end(signal.SIGINT)
 
     def test_a_run_that_ends_raises_no_alert(self):
