@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import time
+import uuid
 
 from cli.hosts.agent import memory_group
 from cli.hosts.namespaces import NamespaceHosts, entering, is_running, run_tool, why_not
@@ -57,10 +58,10 @@ class ContainerHosts(NamespaceHosts):
         super().__init__(count)
         self._limits = ["--cpus", str(cpus), "--memory", str(max(memory, LEAST_MEMORY))]
         self._folders = folders
+        self._group = f"gradwire-hosts-{uuid.uuid4().hex}"  # the cgroup that has those of all
         self._podman = []
         self._containers = []  # the first process of each, and its cgroup files
         self._monitors = []  # processes of podman, one for each
-        self._groups = []  # folders of all cgroups
 
     def command(self, host, argv):
         init, files = self._containers[host]
@@ -84,16 +85,15 @@ class ContainerHosts(NamespaceHosts):
     def _start(self, name, init, folder):
         run_tool(*self._podman, "run", "--detach", "--name", name, "--hostname", name,
                  "--network", f"ns:/proc/{init}/ns/net", "--pid", f"ns:/proc/{init}/ns/pid",
-                 *self._limits, *LIMITS, "--volume", f"{folder}/hosts:/etc/hosts:ro",
-                 *volumes(self._folders), "--rootfs", "/:O", "sleep", "infinity")
+                 "--cgroup-parent", f"/{self._group}", *self._limits, *LIMITS,
+                 "--volume", f"{folder}/hosts:/etc/hosts:ro", *volumes(self._folders),
+                 "--rootfs", "/:O", "sleep", "infinity")
         pid, monitor = map(int, run_tool(*self._podman, "inspect", "--format",
                                          "{{.State.Pid}} {{.State.ConmonPid}}", name).split())
         self._monitors.append(monitor)
         if not pid:
             raise Failure(f"podman: container {name} ended at once")
-        files = cgroup_files(pid)
-        self._groups += map(os.path.dirname, files)
-        return pid, files
+        return pid, cgroup_files(pid)
 
     def _remove(self):
         """Removes the containers, and waits for podman's monitors, which write into its folder."""
@@ -105,13 +105,19 @@ class ContainerHosts(NamespaceHosts):
             time.sleep(0.02)
         self._containers, self._monitors = [], []
 
+    def _groups(self):
+        """Returns the folders of its cgroups, inner ones first: one tree, or one for each
+        controller."""
+        return [folder for pattern in (self._group, f"*/{self._group}")
+                for tree in CGROUPS.glob(pattern)
+                for folder, _, _ in os.walk(tree, topdown=False)]
+
     def _remove_groups(self):
-        """Removes the cgroups that podman left, because their processes were still ending."""
-        left, self._groups = self._groups, []
+        """Removes the cgroups. Podman leaves those whose processes are still ending, and all if it
+        is killed while it starts a container."""
         until = time.monotonic() + SECONDS_TO_END
-        while left and time.monotonic() < until:
+        while (left := self._groups()) and time.monotonic() < until:
             for group in left:
                 with contextlib.suppress(OSError):
                     os.rmdir(group)
-            left = list(filter(os.path.exists, left))
             time.sleep(0.02)

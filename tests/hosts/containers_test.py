@@ -21,11 +21,12 @@ from cli.runs.failure import Failure
 from cli.runs.process import Command
 from cli.runs.process_set import ProcessSet
 
-MEMORY = 600 << 20  # bytes of a container: enough for two of LeNet, and too few for one of VGG-11
+MEMORY = 600 << 20  # bytes of a container: enough for two of LeNet
 LIMIT = "because memory ran out: the limit is 600 MiB"
-TRAINED = ["--dataset", "synthetic", "--iterations", "8", "--threads", "1", "--print-every", "0"]
-FITS = [*TRAINED, "--model", "lenet", "--batch-size", "8"]
-TOO_LARGE = [*TRAINED, "--batch-size", "256"]
+FITS = ["--dataset", "synthetic", "--iterations", "8", "--threads", "1", "--print-every", "0",
+        "--model", "lenet", "--batch-size", "8"]
+# Not a training: near the limit the kernel may reclaim for minutes before it kills.
+TOO_LARGE = [sys.executable, "-c", "b'x' * (1 << 30)"]
 COLLECTIVES = ["bench", "collectives", "--hosts", "podman", "--workers", "3", "--sizes", "4K",
                "--backends", "ring,coordinator", "--warmup", "1"]
 WAIT = 200  # seconds, a bound
@@ -35,8 +36,8 @@ GRADWIRE = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"]) / "gradwire"
 
 
 def groups():
-    """Returns the cgroups of podman's containers on this machine, with either version of cgroups."""
-    return set(CGROUPS.glob("libpod_parent/*")) | set(CGROUPS.glob("*/libpod_parent/*"))
+    """Returns the cgroups of hosts on this machine, with either version of cgroups."""
+    return set(CGROUPS.glob("gradwire-hosts-*")) | set(CGROUPS.glob("*/gradwire-hosts-*"))
 
 
 class ContainersTest(unittest.TestCase):
@@ -90,16 +91,17 @@ class ContainersTest(unittest.TestCase):
 
     def test_group_is_removed_once_its_processes_have_ended(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        group, busy = folder / "group", folder / "group/busy"
-        group.mkdir()
-        busy.touch()  # a folder with a file cannot be removed, just as a cgroup with a process
         hosts = ContainerHosts(1, 1, MEMORY, [])
-        hosts._groups = [group]
+        group = folder / "cpu" / hosts._group
+        busy = group / "container/busy"
+        busy.parent.mkdir(parents=True)
+        busy.touch()  # a folder with a file cannot be removed, just as a cgroup with a process
         ending = threading.Timer(0.2, busy.unlink)
         ending.start()
         self.addCleanup(ending.join)
-        with contextlib.ExitStack() as ends, mock.patch.object(NamespaceHosts, "_up",
-                                                               side_effect=Failure("no")):
+        with mock.patch("cli.hosts.containers.CGROUPS", folder), \
+                contextlib.ExitStack() as ends, \
+                mock.patch.object(NamespaceHosts, "_up", side_effect=Failure("no")):
             with self.assertRaises(Failure):
                 hosts._up(ends)
         self.assertFalse(group.exists())
@@ -115,10 +117,9 @@ class ContainersTest(unittest.TestCase):
             return ([process.end for process in started],
                     b"".join(process.out + process.err for process in started).decode())
 
-    def test_worker_that_the_kernel_kills_for_memory(self):
+    def test_program_that_the_kernel_kills_for_memory(self):
         hosts = self.hosts(1)
-        argv = [GRADWIRE.parent / "gradwire-worker", "--sync", "none", *TOO_LARGE]
-        (end,), _ = self.ends([Command(hosts.command(0, argv), dict(os.environ),
+        (end,), _ = self.ends([Command(hosts.command(0, TOO_LARGE), dict(os.environ),
                                        memory_group=hosts.memory_group(0))])
         self.assertEqual(end, f"was killed by signal 9 (Killed) {LIMIT}")
 
@@ -127,9 +128,8 @@ class ContainersTest(unittest.TestCase):
                                          "off", *words]), dict(os.environ))
 
     def test_launcher_within_a_container_names_the_worker_and_the_limit(self):
-        # Not a training: near the limit the kernel may reclaim for minutes before it kills.
         _, said = self.ends([self.launched(self.hosts(1), "--workers", "1", "--program",
-                                           sys.executable, "--", "-c", "b'x' * (1 << 30)")])
+                                           TOO_LARGE[0], "--", *TOO_LARGE[1:])])
         self.assertRegex(said, r"rank 0 \(process \d+\) was killed by signal 9 \(Killed\) " + LIMIT)
 
     def test_training_in_a_container_has_the_bits_of_the_machine(self):
