@@ -9,6 +9,8 @@ from cli.experiment.folder import fingerprint
 from cli.runs.failure import Failure
 
 LEAST_PART = 0.05  # of a run that must be done before its speed is believed
+LEAST_SHARE = 0.1  # of the longest run's time; shorter runs mostly start, and predict no other
+NOT_KNOWN = "time left not known yet"
 SECONDS_BETWEEN_LINES = 0.5
 # torch's allocator, C++'s, and the kernel, here and on another host.
 NO_MEMORY = re.compile("can't allocate memory|std::bad_alloc|signal 9 |exit code 137")
@@ -51,30 +53,38 @@ def plan_of(works, setting, folder):
 
 
 class Pace:
-    """Estimates the time left from how long finished steps took, relative to what was expected."""
+    """Estimates the time left from how long finished steps took, relative to what was expected. It is
+    not known until a step has ended that is not short beside the others."""
 
     def __init__(self, steps):
         self._steps = steps
-        self.factor = 1.0
+        self._least = LEAST_SHARE * max(step.expected for step in steps)
+        self.factor = None  # by which steps take longer than expected
         self.update()
 
     def update(self):
-        done = [step for step in self._steps if step.record and not step.lacks_memory]
+        done = [step for step in self._steps
+                if step.record and not step.lacks_memory and step.expected >= self._least]
         expected = sum(step.expected for step in done)
         if expected:
             self.factor = sum(step.record["seconds"] for step in done) / expected
 
     def left(self, current=None, part=0.0, elapsed=0.0):
-        """Returns seconds. `part` of step `current` took `elapsed` so far."""
-        factor = self.factor
+        """Returns seconds; None if they are not known. `part` of step `current` took `elapsed` so
+        far."""
+        if self.factor is None:
+            return None
         if current is None or part < LEAST_PART:
-            rest = sum(step.expected for step in self._steps if not step.record) * factor
+            rest = sum(step.expected for step in self._steps if not step.record) * self.factor
             return max(rest - elapsed, 0)
-        if not any(step.record for step in self._steps):
-            factor = elapsed / part / current.expected
         others = sum(step.expected for step in self._steps
                      if not step.record and step is not current)
-        return elapsed / part * (1 - part) + others * factor
+        return elapsed / part * (1 - part) + others * self.factor
+
+    def left_text(self, *of_current):
+        """Returns "about 6 min left"; arguments as of left()."""
+        seconds = self.left(*of_current)
+        return NOT_KNOWN if seconds is None else f"about {duration(seconds)} left"
 
 
 def say(text):
@@ -97,8 +107,8 @@ class Ticker:
             return
         self._next = self.elapsed() + SECONDS_BETWEEN_LINES
         part = self._step.work.part_done(printed)
-        left = duration(self._pace.left(self._step, part, self.elapsed()))
-        sys.stderr.write(f"\r\x1b[K{self._title}  {100 * part:.0f} %, about {left} left in all")
+        left = self._pace.left_text(self._step, part, self.elapsed())
+        sys.stderr.write(f"\r\x1b[K{self._title}  {100 * part:.0f} %, in all {left}")
         sys.stderr.flush()
 
     def clear(self):
@@ -107,16 +117,16 @@ class Ticker:
 
 
 def announce(steps, folder):
-    """Says what will run, and about how long that takes."""
+    """Says what will run, and about how long that takes if runs that are kept tell."""
     pace = Pace(steps)
     kept = sum(step.record is not None for step in steps)
     say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
     width = max(len(step.work.name) for step in steps)
     for step in steps:
-        took = "kept" if step.record else f"about {duration(step.expected * pace.factor)}"
-        say(f"  {step.work.name:<{width}} {step.work.title}: {took}")
+        took = "" if pace.factor is None else f": about {duration(step.expected * pace.factor)}"
+        say(f"  {step.work.name:<{width}} {step.work.title}{': kept' if step.record else took}")
     if kept < len(steps):
-        say(f"about {duration(pace.left())} in all, on an otherwise idle machine")
+        say(pace.left_text())
 
 
 def ranks_of_step(step, setting, runner, ticker):
@@ -158,4 +168,4 @@ def conduct(steps, setting, folder, runner, environment):
         folder.keep(step.work.name, record)
         step.record = record
         pace.update()
-        say(f"{title}  took {duration(record['seconds'])}, about {duration(pace.left())} left")
+        say(f"{title}  took {duration(record['seconds'])}, {pace.left_text()}")

@@ -135,14 +135,16 @@ class Training:
 
     def seconds(self, setting):
         threads = setting.threads(self.ranks) or setting.cores
-        apart = "--compute-seconds" in self.options or setting.hosts_are_elsewhere
+        apart = setting.hosts_are_elsewhere
         at_once = threads if apart else min(setting.cores, threads * self.ranks)
-        passes = 1 if apart else self.ranks
-        samples = self.batch_size * self.iterations * passes
-        cost = COSTS[self.model]
-        tests = TEST_SAMPLES * cost.seconds_per_sample / 3 / at_once if self.tests else 0
-        return (SECONDS_TO_START + samples * cost.seconds_per_sample / at_once + tests +
-                self.iterations * self._exchange_seconds(setting))
+        per_sample = COSTS[self.model].seconds_per_sample / at_once
+        computing = self.batch_size * (1 if apart else self.ranks) * per_sample
+        if "--compute-seconds" in self.options:  # it sleeps
+            slept = self.options[self.options.index("--compute-seconds") + 1]
+            computing = sum(map(float, slept.split(",")))
+        tests = TEST_SAMPLES * per_sample / 3 if self.tests else 0
+        return (SECONDS_TO_START + tests +
+                self.iterations * (computing + self._exchange_seconds(setting)))
 
     def _model_and_data(self, setting):
         return ["--model", self.model, *(self.images or setting.images())]

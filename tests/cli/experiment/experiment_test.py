@@ -72,8 +72,22 @@ class Conducting(unittest.TestCase):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=0))
         self.assertIn(f"{RUNS} runs\n", self.said.getvalue())
+        self.assertRegex(self.said.getvalue(), "ddp-3-nodes +DDP, 3 × 2\n")
+
+    def test_time_left_is_said_once_a_run_has_told_it(self):
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=1))
+        lines = self.said.getvalue().splitlines()
+        first, = (place for place, text in enumerate(lines) if text.startswith("run 1 of"))
+        self.assertEqual([text for text in lines[:first] if "about" in text], [])
+        self.assertEqual(lines[first - 1], "time left not known yet")
+        self.assertRegex(lines[first], "took [0-9]+ s, about [0-9]+ s left$")
+        self.said.truncate(0)
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=0))
+        self.assertRegex(self.said.getvalue(), "one-node .*: kept\n")
         self.assertRegex(self.said.getvalue(), "ddp-3-nodes .*: about [0-9]+ s\n")
-        self.assertRegex(self.said.getvalue(), "about [0-9]+ s in all")
+        self.assertRegex(self.said.getvalue(), "\nabout [0-9]+ s left\n")
 
     def test_break_is_gone_on_from(self):
         with self.assertRaisesRegex(Failure, "^all-reduce-3-nodes: rank 0 was killed by signal 9"):
@@ -359,9 +373,26 @@ class Plans(unittest.TestCase):
                  Step(None, None, "", 7, {"seconds": 0, "ranks": []}), Step(None, None, "", 30)]
         self.assertEqual(Pace(steps).left(), 60)
 
-    def test_time_left_goes_by_the_part_of_the_first_run(self):
+    def test_time_left_goes_by_the_part_that_is_done(self):
+        steps = [Step(None, None, "", 10, {"seconds": 40, "ranks": [{}]}),
+                 Step(None, None, "", 10), Step(None, None, "", 30)]
+        self.assertAlmostEqual(Pace(steps).left(steps[1], part=0.5, elapsed=20), 20 + 120)
+
+    def test_time_left_is_not_known_until_a_run_has_ended(self):
         steps = [Step(None, None, "", 10), Step(None, None, "", 30)]
-        self.assertAlmostEqual(Pace(steps).left(steps[0], part=0.5, elapsed=20), 20 + 120)
+        pace = Pace(steps)
+        self.assertIsNone(pace.left())
+        self.assertIsNone(pace.left(steps[0], part=0.5, elapsed=20))
+        steps[0].record = {"seconds": 5, "ranks": [{}]}
+        pace.update()
+        self.assertEqual(pace.left(), 15)
+
+    def test_run_that_is_short_beside_the_others_does_not_tell_their_time(self):
+        steps = [Step(None, None, "", 2, {"seconds": 0.1, "ranks": [{}]}),
+                 Step(None, None, "", 30), Step(None, None, "", 10)]
+        self.assertIsNone(Pace(steps).left())
+        steps[1].record = {"seconds": 30, "ranks": [{}]}
+        self.assertEqual(Pace(steps).left(), 10)
 
     def test_durations_have_the_unit_that_suits(self):
         self.assertEqual([duration(seconds) for seconds in (40, 360, 9000)],
