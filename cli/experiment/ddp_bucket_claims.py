@@ -1,11 +1,15 @@
 """The statements of the DDP paper and its lecture on buckets, and their verdicts."""
-from cli.experiment.ddp_buckets import (SOURCE, bucket_name, compared, names_name, size_title,
-                                        sweeps)
+from cli.experiment.ddp_buckets import bucket_name, compared, names_name, size_title, sweeps
 from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
                                        exact_backends, listed, widths)
 from cli.experiment.study import Statement, counted, decide, decide_time
 
 BOTH = "for ResNet-50 and BERT, over ring and gloo"
+# Statements of the figure of W ranks (the paper's 16 GPUs), and of that of 2W beside it (32).
+OF_W = "Fig. 7"
+OF_MODELS = f"{OF_W}, BERT beside ResNet-50"
+OF_BACKENDS = f"{OF_W}, NCCL beside Gloo"
+OF_2W = "Fig. 8 beside Fig. 7"
 # Bounds of "about": a choice.
 ABOUT = 1.1  # of the best time
 AS_LONG = 1.25
@@ -30,32 +34,32 @@ WHOLE = Statement(
     "exposed communication with a bucket above the model, and with 25 MB",
     f"the big bucket exposes more, {BOTH}", NEEDS)
 MIDDLE = Statement(
-    "middle", "The best size is neither a bucket for each parameter nor one for all.", SOURCE,
+    "middle", "The best size is neither a bucket for each parameter nor one for all.", OF_W,
     "median time of an iteration by size", f"the best size lies between the two, {BOTH}", NEEDS)
 USUAL = Statement(
     "usual-size", "About 25 MB is a good middle.", "section 6, and the lecture",
     "median time of an iteration with 25 MB, over the best of all sizes",
     f"it is at most {ABOUT:g}, {BOTH}", NEEDS)
 BERT_LONGER = Statement(
-    "bert-longer", "BERT takes longer than ResNet-50.", SOURCE,
+    "bert-longer", "BERT takes longer than ResNet-50.", OF_MODELS,
     "median time of an iteration with 25 MB", "BERT's is longer, over ring and gloo", NEEDS)
 BERT_LARGER = Statement(
-    "bert-larger", "Larger buckets suit BERT.", SOURCE, "size with the least median time",
+    "bert-larger", "Larger buckets suit BERT.", OF_MODELS, "size with the least median time",
     "BERT's is larger than ResNet-50's, over ring and gloo", NEEDS)
 BY_BACKEND = Statement(
-    "size-by-backend", "The best size depends on the back end.", SOURCE,
+    "size-by-backend", "The best size depends on the back end.", OF_BACKENDS,
     "size with the least median time, over ring and gloo",
     "it differs for ResNet-50 or for BERT", NEEDS)
 QUICKER = Statement(
-    "quicker", "NCCL, for which the ring stands here, is quicker than Gloo.", SOURCE,
+    "quicker", "NCCL, for which the ring stands here, is quicker than Gloo.", OF_BACKENDS,
     "median time of an iteration with 25 MB",
     "the ring's is shorter, for ResNet-50 and BERT", NEEDS)
 STEADIER = Statement(
-    "steadier", "NCCL, for which the ring stands here, varies less than Gloo.", SOURCE,
+    "steadier", "NCCL, for which the ring stands here, varies less than Gloo.", OF_BACKENDS,
     "10th to 90th percentile over the median, mean of all sizes",
     "the ring's is smaller, for ResNet-50 and BERT", NEEDS)
 TWICE = Statement(
-    "twice-the-ranks", "2W ranks take about as long as W.", SOURCE,
+    "twice-the-ranks", "2W ranks take about as long as W.", OF_2W,
     "median time of an iteration with 25 MB, of 2W over W ranks",
     f"it is at most {AS_LONG:g}, {BOTH}", f"{NEEDS}, for 2W ranks")
 STATEMENTS = (ORDER, SAME_BITS, SMALL, WHOLE, MIDDLE, USUAL, BERT_LONGER, BERT_LARGER, BY_BACKEND,
@@ -117,17 +121,28 @@ class Judge:
         ranks = (self._widths + (None,))[:2]
         return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
 
-    def decide(self, statement, groups, value, holds, text, lacks, of_all=all):
+    def decide(self, statement, groups, value, holds, text, lacks, of_all=all, ratio=False):
         """Decides whether `holds` of value(sweep) of each group, all of them or any. `lacks`: the
-        reason if a sweep is missing."""
+        reason if a sweep is missing; `ratio`: of a pair's values, the second over the first, stands
+        after them."""
         complete = [group for group in groups if None not in group]
+        texts = ratio_text if ratio else each_text
         values = [[value(sweep) for sweep in group] for group in complete]
         return decide_time(
             self._setting, statement, of_all([holds(*of_group) for of_group in values]),
-            "; ".join(f"{sweep.network.title}, {sweep.backend}, {sweep.ranks} ranks: {text(of_one)}"
-                      for group, of_group in zip(complete, values)
-                      for sweep, of_one in zip(group, of_group)),
+            "; ".join(texts(*of_group, text) for of_group in zip(complete, values)),
             "" if complete == groups else lacks)
+
+
+def each_text(group, values, text):
+    return "; ".join(f"{sweep.network.title}, {sweep.backend}, {sweep.ranks} ranks: {text(value)}"
+                     for sweep, value in zip(group, values))
+
+
+def ratio_text(pair, values, text):
+    (first, second), (before, after) = pair, values
+    return (f"{first.network.title}, {first.backend}, {second.ranks} over {first.ranks} ranks: "
+            f"{text(after)} over {text(before)} is {after / before:.2f}")
 
 
 def seconds(value):
@@ -174,7 +189,7 @@ def time_claims(setting, results):
         judge.decide(STEADIER, judge.backends(), lambda sweep: sweep.spread(results),
                      lambda ring, gloo: ring < gloo, "{:.3f}".format, NO_NETWORK),
         judge.decide(TWICE, judge.doubled(), median,
-                     lambda once, twice: twice <= AS_LONG * once, seconds, NO_WIDTH)]
+                     lambda once, twice: twice <= AS_LONG * once, seconds, NO_WIDTH, ratio=True)]
 
 
 def claims(setting, results):

@@ -107,6 +107,21 @@ class ClaimsTest(unittest.TestCase):
         self.assertIn("ResNet-50 3 tensors in 2 buckets", claims["order"].numbers)
         self.assertIn("ResNet-50 1 hash,", claims["bucket-bits"].numbers)
 
+    def test_statements_name_the_figure_of_the_ranks_that_decide_them(self):
+        places = {one.key: one.source for one in ddp_paper.STATEMENTS if "Fig. 7" in one.source}
+        self.assertEqual(places, {
+            "middle": "Fig. 7", **dict.fromkeys(("bert-longer", "bert-larger"),
+                                                "Fig. 7, BERT beside ResNet-50"),
+            **dict.fromkeys(("size-by-backend", "quicker", "steadier"),
+                            "Fig. 7, NCCL beside Gloo"),
+            "twice-the-ranks": "Fig. 8 beside Fig. 7"})
+        self.assertEqual([one.key for one in ddp_paper.STATEMENTS if "Figs." in one.source], [])
+
+    def test_ratio_of_twice_the_ranks_is_said(self):
+        numbers = claims_of({"bert-gloo-.*-4-ranks": {"seconds": 1.3}})["twice-the-ranks"].numbers
+        self.assertEqual(numbers.split("; ")[-1], "BERT (tiny), gloo, 4 over 2 ranks: 1.3000 s over "
+                                                  "1.0000 s is 1.30")
+
     def test_claims_are_those_of_the_statements_in_their_order(self):
         claims = findings_of({}).claims
         self.assertEqual([claim.key for claim in claims],
