@@ -5,7 +5,8 @@ from cli.experiment import lab_answers, lab_data, lab_sweep, lab_tables, large_b
 from cli.experiment.devices import NEEDS_CORES
 from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
-                                      counts_with_cores, most_with_cores, ring_bytes)
+                                      counts_with_cores, device_threads, most_with_cores,
+                                      ring_bytes)
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted,
                                   decide, decide_time)
 
@@ -155,6 +156,18 @@ def share_claim(setting, measured):
                        "" if len(shares) > 1 else NEEDS_BATCHES)
 
 
+def baselines(setting):
+    """Says which one device the speed-ups of each way refer to."""
+    threads = counted(device_threads(setting), "compute thread")
+    if not setting.has_hosts:
+        return (f"Each device of a process, and each rank, has {threads}, also if it is alone. So the "
+                "speed-ups of both ways refer to the same one device.")
+    of_rank = setting.threads(1)
+    of_rank = counted(of_rank, "compute thread") if of_rank else "as many as its host has cores"
+    return (f"Each device of a process has {threads}, and each rank has {of_rank}, also if it is "
+            "alone. The speed-ups of each way refer to its own row of 1 device.")
+
+
 def notes(setting):
     said = ["A device is a group of compute threads of one process (DataParallel), or a rank. The "
             "lab's two loader processes are two loader threads (--loaders 2). Remedies for large "
@@ -187,7 +200,7 @@ def find(setting, results):
          faster_devices_claim(setting, devices), faster_ranks_claim(setting, ranks),
          strong_devices_claim(setting, devices), strong_ranks_claim(setting, ranks),
          share_claim(setting, ranks)],
-        [lab_tables.first_table(devices), lab_tables.speedup_table(ways),
+        [lab_tables.first_table(devices), lab_tables.speedup_table(ways, baselines(setting)),
          lab_tables.split_table(ways),
          lab_tables.bandwidth_table(ways, setting.request["link_gbit"]),
          last_epoch_table(setting, results), lab_data.order_table(results),

@@ -51,7 +51,8 @@ class OneProcess(Training):
 
 
 def device_threads(setting):
-    """Returns the threads of a device, the same for any number of devices."""
+    """Returns the threads of a device, the same for any number of devices, and for a rank without a
+    host of its own: the one device to which speed-ups refer is the same in both ways."""
     return setting.request["threads"] or max(1, setting.cores // max(setting.scale["devices"]))
 
 
@@ -90,7 +91,8 @@ def run_of(setting, way, devices, batch):
         return OneProcess(ranks=1, batch_size=devices * batch, devices=devices, options=LOADERS,
                           **same)
     sync = ("--sync", "none") if devices == 1 else DDP
-    return Training(ranks=devices, batch_size=batch, options=(*sync, *LOADERS), **same)
+    return Training(ranks=devices, batch_size=batch, options=(*sync, *LOADERS),
+                    threads=0 if setting.has_hosts else device_threads(setting), **same)
 
 
 def runs(setting):

@@ -49,10 +49,10 @@ def first_table(measured):
                     f"{lab_answers.end_of_sweep(measured)}")
 
 
-def speedup_table(ways):
+def speedup_table(ways, baselines):
     return tabulate("table-1", "Time of an epoch and speed-up", "Table 1, Q2", cells(ways),
                     [*PLACE, column("epoch", "epoch (s)", 2), column("speedup", "speed-up", 2)],
-                    f"Q2: {lab_answers.kind_of_scaling(ways)}")
+                    f"{baselines}\n\nQ2: {lab_answers.kind_of_scaling(ways)}")
 
 
 def split_table(ways):

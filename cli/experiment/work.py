@@ -107,6 +107,7 @@ class Training:
     gbit: float | None = None  # of that rate
     only: str = ""  # TIMES or LOSSES: nothing else is wanted of it; see emulation.py
     leaves: str = ""
+    threads: int = 0  # of each rank; 0: the setting's
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
@@ -134,7 +135,7 @@ class Training:
         return min(1.0, printed.count(b'{"step"') / self.iterations)
 
     def seconds(self, setting):
-        threads = setting.threads(self.ranks) or setting.cores
+        threads = self._threads(setting) or setting.cores
         apart = setting.hosts_are_elsewhere
         at_once = threads if apart else min(setting.cores, threads * self.ranks)
         per_sample = COSTS[self.model].seconds_per_sample / at_once
@@ -149,8 +150,11 @@ class Training:
     def _model_and_data(self, setting):
         return ["--model", self.model, *(self.images or setting.images())]
 
+    def _threads(self, setting):
+        return self.threads or setting.threads(self.ranks)
+
     def _common(self, setting):
-        threads = setting.threads(self.ranks)
+        threads = self._threads(setting)
         count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
         argv = [*self._model_and_data(setting), "--batch-size", self.batch_size, *count]
         return options_text(argv + (["--threads", threads] if threads else []))

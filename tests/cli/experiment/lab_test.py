@@ -72,6 +72,22 @@ class Runs(unittest.TestCase):
                             ("--batch-size", "128")):
             self.assertEqual(option(argv, name), value)
 
+    def test_both_ways_have_one_baseline_without_hosts(self):
+        for cores, given, expected in ((2, 0, "1"), (8, 0, "2"), (2, 3, "3")):
+            setting = setting_of(cores=cores, threads=given)
+            threads = {option(argv, "--threads") for work in lab_sweep.runs(setting)[1:]
+                       for argv in work.run(setting).ranks}
+            self.assertEqual(threads, {expected}, cores)
+        self.assertIn("has 2 compute threads, also if it is alone. So the speed-ups of both ways refer "
+                      "to the same one device", lab.baselines(setting_of(cores=8)))
+
+    def test_baselines_on_hosts_are_told_apart(self):
+        for more, rank in (({"hostfile": "h"}, "as many as its host has cores"),
+                           ({"hostfile": "h", "threads": 3}, "3 compute threads"),
+                           ({"hosts": "auto", "workers": 4}, "1 compute thread")):
+            self.assertIn(f"each rank has {rank}, also if it is alone. The speed-ups of each way "
+                          "refer to its own row of 1 device", lab.baselines(setting_of(**more)))
+
     def test_a_device_has_as_many_threads_alone_as_beside_others(self):
         setting = setting_of(cores=8)
         threads = {option(self.words(f"data-parallel-{devices}-devices-batch-32", setting)[0],
@@ -152,7 +168,8 @@ class Numbers(unittest.TestCase):
 
     def test_tables_have_both_ways(self):
         ways = [measured(way) for way in (DEVICES, RANKS)]
-        for table, rows in ((lab_tables.speedup_table(ways), 8), (lab_tables.split_table(ways), 4),
+        for table, rows in ((lab_tables.speedup_table(ways, ""), 8),
+                            (lab_tables.split_table(ways), 4),
                             (lab_tables.bandwidth_table(ways, None), 4)):
             self.assertEqual([row["way"] for row in table.rows],
                              ["DataParallel"] * (rows // 2) + ["DDP ranks"] * (rows // 2))
