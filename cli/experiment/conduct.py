@@ -7,6 +7,7 @@ import time
 
 from cli.experiment.folder import fingerprint
 from cli.runs.failure import Failure
+from cli.runs.json_fields import json_or_none
 
 LEAST_PART = 0.05  # of a run that must be done before its speed is believed
 LEAST_SHARE = 0.1  # of the longest run's time; shorter runs mostly start, and predict no other
@@ -129,27 +130,30 @@ def announce(steps, folder):
         say(pace.left_text())
 
 
-def ranks_of_step(step, setting, runner, ticker):
-    """Returns the ranks' results; [] if memory ends the sweep. Failure has the work's name."""
+def results_of_step(step, setting, runner, ticker):
+    """Returns "ranks" and "coordinator" of its record; no ranks if memory ends the sweep. Failure has
+    the work's name."""
     try:
-        return step.work.read(setting, runner.run(step.run, ticker.watch).ranks)
+        outputs = runner.run(step.run, ticker.watch)
+        return {"ranks": step.work.read(setting, outputs.ranks),
+                "coordinator": json_or_none(outputs.coordinator)}
     except Failure as failure:
         if not step.work.sweep or not NO_MEMORY.search(str(failure)):
             raise failure.within(step.work.name) from None
         ticker.clear()
         say(f"{step.work.name}: memory ends the sweep here: {failure}")
-        return []
+        return {"ranks": [], "coordinator": None}
 
 
 def do_step(step, title, setting, runner, pace):
-    """Runs it and returns its record. Failure as of ranks_of_step."""
+    """Runs it and returns its record. Failure as of results_of_step."""
     ticker = Ticker(title, step, pace)
     try:
-        ranks = ranks_of_step(step, setting, runner, ticker)
+        results = results_of_step(step, setting, runner, ticker)
     finally:
         ticker.clear()
     return {"fingerprint": step.fingerprint, "commands": step.run.ranks,
-            "seconds": ticker.elapsed(), "ranks": ranks}
+            "seconds": ticker.elapsed(), **results}
 
 
 def conduct(steps, setting, folder, runner, environment):

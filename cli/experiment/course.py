@@ -2,7 +2,7 @@
 all-reduce and by DistributedDataParallel."""
 import dataclasses
 
-from cli.experiment import course_claims, course_costs, course_trials
+from cli.experiment import course_answers, course_claims, course_costs, course_trials
 from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
 from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
                                           nodes_times, tested)
@@ -165,7 +165,7 @@ def notes(setting):
 def find(setting, results):
     return Findings(
         course_claims.claims(setting, results),
-        [*times(results), *by_parameter(results), *losses(results), *accuracies(setting, results),
+        [course_answers.answers(setting, results), *times(results), *by_parameter(results), *losses(results), *accuracies(setting, results),
          *by_nodes(setting, results), *course_costs.shown(setting, results)],
         notes(setting))
 

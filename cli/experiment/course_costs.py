@@ -102,15 +102,32 @@ def nodes_table(setting, results):
             ("mean", "iteration (s)", lambda *thing: thing[-1].mean_iteration(), 4)])
 
 
+def coordinators(results):
+    """Returns what the coordinator of each run did that gathers there, by the run's title."""
+    names = {GATHER.title: GATHER.name, f"{GATHER.title} by parameter": layers_name(GATHER)}
+    return {title: results[name].coordinator for title, name in names.items()
+            if results[name].coordinator}
+
+
 def phases_of_setups(results):
     """Returns a table and a figure."""
+    activity = results[GATHER.name].coordinator
     return phases.breakdown("phases", "Where an iteration goes", "computation and communication",
-                            {setup.title: results[setup.name] for setup in SETUPS})
+                            {setup.title: results[setup.name] for setup in SETUPS},
+                            {f"coordinator of {GATHER.title}": activity} if activity else {})
+
+
+def coordinator_tables(results):
+    """Returns a list of a table, which is empty if no coordinator recorded what it did."""
+    found = coordinators(results)
+    return [phases.coordinator_table(
+        "coordinator", "Where the coordinator's iteration goes", "part 2a, the role of rank 0",
+        found)] if found else []
 
 
 def shown(setting, results):
     """Returns tables and figures."""
-    return [*phases_of_setups(results), bytes_table(results), nodes_table(setting, results),
+    return [*phases_of_setups(results), *coordinator_tables(results), bytes_table(results), nodes_table(setting, results),
             memory_table(results)]
 
 

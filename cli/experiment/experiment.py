@@ -111,13 +111,21 @@ def find(experiment, setting, works, steps):
     ranks = {step.work.name: step.record["ranks"] for step in steps if not step.lacks_memory}
     if setting.emulates:
         ranks = emulation.merged(works, ranks)
-    findings = experiment.find(setting, {work.name: result_of(work, ranks[work.name])
-                                         for work in works if work.name in ranks})
+    coordinators = {step.work.name: step.record.get("coordinator") for step in steps}
+    findings = experiment.find(setting, {
+        work.name: result_of(work, ranks[work.name], coordinators.get(times_name(setting, work)))
+        for work in works if work.name in ranks})
     if setting.request["chosen"]:
         findings.notes.insert(0, chosen_note(setting.request["chosen"]))
     if setting.emulated:
         findings.notes.insert(0, emulation.note(setting))
     return findings
+
+
+def times_name(setting, work):
+    """Returns the name of the run that gives the times of `work`."""
+    emulated = setting.emulates and emulation.is_timed(work)
+    return emulation.timed_name(work) if emulated else work.name
 
 
 def emulate(works, setting, folder, check_signals):

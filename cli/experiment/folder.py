@@ -34,6 +34,7 @@ def fingerprint(run, request):
     what = [ranks, run.coordinator, run.environment, hosts,
             run.rate or request["rate"], request["versions"]]
     what += [run.inputs] if run.inputs else []
+    what += [run.coordinator_options] if run.coordinator_options else []
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -59,7 +60,8 @@ class Folder:
         return record
 
     def keep(self, name, record):
-        """`record`: {"fingerprint", "commands", "seconds": its duration, "environment", "ranks"}."""
+        """`record`: {"fingerprint", "commands", "seconds": its duration, "environment", "ranks",
+        "coordinator": its mean iteration, or null; see docs/output.md}."""
         write_json(self._file(name), record)
 
     def _file(self, name):

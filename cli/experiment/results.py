@@ -19,9 +19,11 @@ def largest_difference(first, second, steps):
 
 
 class Trained:
-    """The results of a Training. `ranks`: as the folder keeps them."""
+    """The results of a Training. `ranks`: as the folder keeps them; `coordinator`: its mean
+    iteration, None if it averaged no gradients."""
 
-    def __init__(self, ranks):
+    def __init__(self, ranks, coordinator=None):
+        self.coordinator = coordinator
         self.ranks = [RankOutput(rank["records"], rank["summary"]) for rank in ranks]
         self.summary = self.ranks[0].summary
 
@@ -132,6 +134,7 @@ RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown
            NamesOfBuckets: NamedBuckets}
 
 
-def result_of(work, kept):
-    """Returns the results of `kept`, which the work's read() gave."""
-    return next(result for kind, result in RESULTS.items() if isinstance(work, kind))(kept)
+def result_of(work, kept, coordinator=None):
+    """Returns the results of `kept`, which the work's read() gave. `coordinator`: see Trained."""
+    result = next(result for kind, result in RESULTS.items() if isinstance(work, kind))
+    return result(kept, coordinator) if result is Trained else result(kept)

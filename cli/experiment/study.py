@@ -124,6 +124,7 @@ class Table:
     columns: list[Column]
     rows: list
     note: str = ""
+    is_prose: bool = False  # its cells are sentences
 
 
 @dataclasses.dataclass(frozen=True)

@@ -106,7 +106,8 @@ class Writing:
         for step in self._steps:
             lines.append(f"# {step.work.name}: {step.work.title}\n")
             if step.run.coordinator:
-                lines.append(f"gradwire-coordinator --world-size {len(step.run.ranks)}\n")
+                options = ["--world-size", str(len(step.run.ranks)), *step.run.coordinator_options]
+                lines.append(f"gradwire-coordinator {shlex.join(options)}\n")
             lines += [f"{shlex.join(argv)}\n" for argv in step.run.ranks]
         return "".join(lines)
 
@@ -151,7 +152,8 @@ class Writing:
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(self._claims, "text")]
         for table in found.tables:
-            body += [f"<h2>{html.escape(heading(table))}</h2>\n", table_html(table),
+            body += [f"<h2>{html.escape(heading(table))}</h2>\n",
+                     table_html(table, "text" if table.is_prose else ""),
                      paragraphs_html(table.note)]
         body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
                  for picture in found.pictures]

@@ -47,6 +47,7 @@ class Outputs:
     ranks: list  # what each printed to stdout
     # From before the ranks joined until they ended; None without a coordinator on this machine.
     coordinator_cpu_seconds: float | None = None
+    coordinator: str = ""  # what the coordinator printed to stdout
 
 
 def first_ephemeral_port():
@@ -142,7 +143,7 @@ class Runner:
         def tick():
             cpu.sample(coordinator.pid)
             watch(printed())
-        return Outputs(self._finish(run, jobs, tick), cpu.seconds)
+        return Outputs(self._finish(run, jobs, tick), cpu.seconds, text_of(coordinator.out))
 
     def _start_coordinator(self, program, run, jobs):
         """Returns the coordinator's process and address."""

@@ -11,6 +11,8 @@ from cli.runs.runner import COORDINATOR, MASTER, PYTHON, Run
 PEER_SCRIPT = "gloo_training.py"
 # A worker writes its log and summary to stdout.
 TO_STDOUT = ["--print-every", "0", "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout"]
+# A coordinator through which gradients go writes its mean iteration there.
+COORDINATOR_TO_STDOUT = ("--aggregation-summary", "/dev/stdout")
 
 
 @dataclasses.dataclass
@@ -31,8 +33,10 @@ class RankOutput:
 
 def ranks_of(request, argv, count):
     """Returns a Run of `count` ranks that share a coordinator."""
+    through_one = ("--backend", "coordinator") in zip(argv, argv[1:])
     return Run([[request["programs"]["worker"], *argv, *TO_STDOUT,
                  "--coordinator", COORDINATOR, "--rank", str(rank)] for rank in range(count)],
+               coordinator_options=COORDINATOR_TO_STDOUT if through_one else (),
                mpirun=needs_mpirun(request, argv))
 
 

@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import request_of
-from cli.experiment import course, course_costs, course_trials
+from cli.experiment import course, course_answers, course_costs, course_trials
 from cli.experiment.course_setups import DDP, GATHER, REDUCE, SETUPS, nodes_name
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
@@ -17,8 +17,12 @@ def setting_of(scale=FULL, **more):
     return Setting(request_of("out", **more), scale, 2, 1 << 30)
 
 
+ACTIVITY = {"iteration_seconds": {"mean": 1.0}, "phase_seconds": {
+    "wait": 0.25, "receive": 0.5, "fold": 0.2, "send": 0.05, "hidden_send": 0.1}}
+
+
 def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a", exposed=0.1,
-            sent=100, peak=1000):
+            sent=100, peak=1000, coordinator=None):
     """Each iteration computes for 0.5 s; `exposed`: communication, in seconds."""
     times = {"data": 0.01, "forward": 0.2, "backward": 0.25, "optimizer": 0.05,
              "communication": 2 * exposed, "exposed_communication": exposed}
@@ -27,7 +31,7 @@ def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a", ex
                for step, loss in enumerate(losses)]
     summary = {"parameters_sha256": sha256, "peak_memory_bytes": peak,
                **({"test": test} if test else {})}
-    return Trained([{"records": records, "summary": summary}] * ranks)
+    return Trained([{"records": records, "summary": summary}] * ranks, coordinator)
 
 
 def results_of(data_dir="", **changed):
@@ -263,6 +267,29 @@ class Numbers(unittest.TestCase):
         self.assertAlmostEqual(table.rows[3]["hidden"], 0.3)
         self.assertEqual(picture.drawing["kind"], "stacked")
 
+    def test_coordinator_has_its_own_row_and_bar(self):
+        results = results_of(gather_scatter=trained(coordinator=ACTIVITY))
+        _, picture, table, *_ = course_costs.shown(setting_of(), results)
+        self.assertEqual((table.key, [row["run"] for row in table.rows]),
+                         ("coordinator", ["gather and scatter"]))
+        (row,) = table.rows
+        self.assertEqual(sum(row[part] for part in ("wait", "receive", "fold", "send")),
+                         row["total"])
+        self.assertEqual(picture.drawing["categories"],
+                         ["one node", "gather and scatter", "all-reduce", "DDP",
+                          "coordinator of gather and scatter"])
+        bars = {one["name"]: one["values"][-1] for one in picture.drawing["series"]}
+        self.assertEqual({name: value for name, value in bars.items() if value is not None},
+                         {"waits": 0.25, "receives": 0.5,
+                          "folds": 0.2, "sends": 0.05})
+        self.assertEqual({len(one["values"]) for one in picture.drawing["series"]}, {5})
+
+    def test_run_without_the_coordinators_times_shows_none(self):
+        tables = [one.key for one in course_costs.shown(setting_of(), results_of())]
+        self.assertNotIn("coordinator", tables)
+        _, picture = course_costs.phases_of_setups(results_of())
+        self.assertEqual(len(picture.drawing["categories"]), 4)
+
     def test_epoch_is_asked_for_at_full_scale(self):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")
         argv = gather.run(setting_of(data_dir="/d")).ranks[0]
@@ -273,6 +300,79 @@ class Numbers(unittest.TestCase):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")
         self.assertEqual(["--evaluate" in argv for argv in gather.run(setting_of()).ranks],
                          [True] * 4)
+
+
+class Answers(unittest.TestCase):
+    def answers(self, data_dir="", more=None, **changed):
+        table = course_answers.answers(setting_of(data_dir=data_dir, **(more or {"hosts": "h"})),
+                                       results_of(data_dir, **changed))
+        self.note = table.note
+        return {row["question"]: row["answer"] for row in table.rows}
+
+    def test_coordinators_parts_are_a_sentence(self):
+        question = "What does the coordinator do in an iteration?"
+        self.assertEqual(
+            self.answers(gather_scatter=trained(coordinator=ACTIVITY))[question],
+            "In 1.0000 s it waits 0.2500 s, receives 0.5000 s, folds 0.2000 s and sends 0.0500 s; "
+            "most of the time it receives.")
+        self.assertNotIn(question, self.answers())
+
+    def test_gains_are_those_of_the_run(self):
+        for seconds, said in ((0.5, "50.0 % less"), (1.5, "50.0 % more")):
+            answers = self.answers(all_reduce=trained(seconds=seconds, sent=40),
+                                   gather_scatter=trained(sent=50))
+            self.assertEqual(
+                answers["What does all-reduce gain?"],
+                f"It takes {seconds:.4f} s instead of 1.0000 s, {said}; the busiest process sends "
+                "and receives 0.00 MB an iteration instead of 0.00 MB, and a rank waits 0.1000 s "
+                "instead of 0.1000 s for communication.")
+            self.assertIn(f"All-reduce in buckets takes {seconds:.4f} s instead of 1.0000 s, {said}",
+                          answers["What do buckets gain?"])
+        self.assertIn("0.3000 s instead of 0.1000 s of communication run beside computation",
+                      self.answers(ddp=trained(exposed=0.3))["What does DDP gain?"])
+        self.assertIn("1.0000 s instead of 2.0000 s, 50.0 % less, because each node computes for "
+                      "0.5000 s instead of 0.5000 s and then waits 0.1000 s",
+                      self.answers(one_node=trained(1, 2.0))["What does gather and scatter gain on "
+                                                            "one node?"])
+
+    def test_first_losses_that_differ_are_no_reason(self):
+        question = "Why is the first loss of each rank the same?"
+        self.assertIn("It is 2.0000 on rank 0 in all three parts", self.answers()[question])
+        other = self.answers(ddp=trained(losses=[2.5] + [2.0] * 195))[question]
+        self.assertIn("It is not the same (rank 0: gather and scatter 2.0000, all-reduce 2.0000, DDP "
+                      "2.5000)", other)
+
+    def test_workload_is_bound_by_what_takes_longer(self):
+        self.assertRegex(
+            self.answers(all_reduce=trained(exposed=0.7))["Is the workload compute-bound or "
+                                                         "network-bound?"],
+            r"^Gather and scatter computes longer \(0.5000 s .* 0.1000 s .*, all-reduce communicates "
+            r"longer \(0.5000 s .* 0.7000 s .*, and DDP computes longer")
+
+    def test_time_by_nodes_is_explained_for_each_set_up(self):
+        times = {f"ddp_{nodes}_nodes": trained(nodes, seconds) for nodes, seconds in
+                 ((2, 1.0), (4, 2.0))}
+        answers = self.answers(all_reduce_4_nodes=trained(4, 0.5), **times)
+        question = "Why does the time fall, or not fall, with nodes ({})?"
+        self.assertIn("It falls from 2 to 4 nodes (0.5000 s instead of 1.0000 s), because a rank "
+                      "computes", answers[question.format("all-reduce")])
+        self.assertIn("It does not fall from 2 to 4", answers[question.format("DDP")])
+        self.assertIn(question.format("gather and scatter"), answers)
+
+    def test_accuracies_name_what_was_trained(self):
+        question = "Are the test accuracies similar, and why?"
+        self.assertIn("They lie 0.00 points apart (one node 18.00 %,",
+                      self.answers(data_dir="d")[question])
+        self.assertIn("(an MLP on Fashion-MNIST in place of VGG-11 on CIFAR-10), because",
+                      self.answers()[question])
+
+    def test_note_says_what_the_times_are_of(self):
+        for more, said in (({"hosts": ""}, "All ranks shared the cores of this machine"),
+                           ({"hosts": "auto", "workers": 4}, "computation emulated"),
+                           ({"hosts": "h"}, "")):
+            self.answers(more=more)
+            self.assertIn(said, self.note)
+            self.assertEqual(not said, not self.note)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import EMULATED_SECONDS, FakeRunner, conduct_with, option, request_of
 from cli.experiment import course_claims, experiment
 from cli.experiment.emulation import with_times, without
-from cli.experiment.experiment import EXPERIMENTS
-from cli.experiment.study import HOSTS
+from cli.experiment.experiment import EXPERIMENTS, times_name
+from cli.experiment.study import HOSTS, Setting
 from cli.runs.failure import Failure
 
 ALONE = 2  # of the course: batches of 2 and of 3
@@ -24,6 +24,16 @@ TIMED = 11
 
 
 class EmulationTest(unittest.TestCase):
+    def test_coordinator_has_the_times_of_the_emulated_run(self):
+        (course,) = (one for one in EXPERIMENTS if one.name == "course")
+        names = {}
+        for hosts in ("auto", "h"):
+            setting = Setting(request_of(self.out, hosts=hosts, workers=4), course.scales["tiny"],
+                              2, 1 << 30)
+            names[hosts] = [times_name(setting, work) for work in course.runs(setting)[:2]]
+        self.assertEqual(names, {"auto": ["one-node", "gather-scatter-timed"],
+                                 "h": ["one-node", "gather-scatter"]})
+
     def setUp(self):
         self.out = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "out")
         self.said = io.StringIO()

@@ -280,6 +280,28 @@ class Conducting(unittest.TestCase):
         self.assertIn("kernel", record["environment"])
         self.assertEqual(len(record["ranks"]), 4)
 
+    def test_coordinator_through_which_gradients_go_is_kept_and_shown(self):
+        self.conduct(FakeRunner(), figures.render)
+        kept = {name: json.loads((self.out / f"runs/{name}.json").read_text())["coordinator"]
+                for name in ("gather-scatter", "all-reduce")}
+        self.assertEqual((kept["gather-scatter"]["phase_seconds"]["receive"], kept["all-reduce"]),
+                         (0.3, None))
+        row = json.loads((self.out / "results.json").read_text())["tables"]["coordinator"][0]
+        self.assertEqual(row, {"run": "gather and scatter", "wait": 0.5, "receive": 0.3,
+                               "fold": 0.15, "send": 0.05, "hidden": 0.2, "total": 1.0})
+        self.assertIn("\ngradwire-coordinator --world-size 4 --aggregation-summary /dev/stdout\n",
+                      (self.out / "commands.txt").read_text())
+
+    def test_sentences_of_a_table_are_prose(self):
+        self.conduct(FakeRunner())
+        self.assertRegex((self.out / "report.html").read_text(),
+                         '<h2>Answers [^<]*</h2>\n<div class="wide"><table class="text">')
+
+    def test_coordinator_that_writes_what_it_did_is_another_run(self):
+        marks = {fingerprint(Run([["/x/gradwire-worker"]], coordinator_options=options),
+                             request_of(self.out)) for options in ((), ("--trace", "f"))}
+        self.assertEqual(len(marks), 2)
+
     def test_folder_with_other_content_is_refused(self):
         self.out.mkdir()
         (self.out / "thesis.tex").touch()

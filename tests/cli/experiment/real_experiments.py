@@ -60,8 +60,19 @@ class RealExperiments(unittest.TestCase):
         for start in starts:
             (claim,) = (claim for claim in claims if claim["claim"].startswith(start))
             self.assertEqual(claim["verdict"], "confirmed", claim)
+        if name == "course":
+            self.check_coordinator(out)
         if name not in COMPARES_TIMES:
             self.assertEqual([claim for claim in claims if claim["verdict"] == "not-confirmed"], [])
+
+    def check_coordinator(self, out):
+        rows = json.loads((out / "results.json").read_text())["tables"]["coordinator"]
+        self.assertEqual([row["run"] for row in rows],
+                         ["gather and scatter", "gather and scatter by parameter"])
+        for row in rows:
+            self.assertAlmostEqual(sum(row[part] for part in ("wait", "receive", "fold", "send")),
+                                   row["total"])
+            self.assertGreater(row["receive"], 0)
 
     def test_no_data_ends_it_before_anything_starts(self):
         with tempfile.TemporaryDirectory() as folder:
