@@ -12,8 +12,8 @@ from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, FA
 from cli.experiment.results import largest_difference
 from cli.experiment.study import (Experiment, Findings, Statement, bars, counted, decide, line,
                                   lines, tabulate)
-from cli.runs.quantiles import mean
-from cli.runs.training import steps_per_epoch
+from cli.runs.quantiles import mean, quantile
+from cli.runs.training import RankOutput, steps_per_epoch
 
 SOURCE = "a benchmark report of data-parallel training and inference"
 THREE_LAYERS = (("squeezenet1_0", 4096), ("resnet18", 4096))  # as the report's text has it
@@ -24,6 +24,7 @@ PUBLISHED = {("squeezenet1_0", ONE_LAYER): 5130, ("alexnet", 4096): 54575114,
 FEW_STEPS = 5
 MOST_LINEAR = 20  # the largest loss over the smallest, of a figure with a linear axis
 TOLERANCE = 1e-5  # of a loss, relative
+MORE = 1.25  # times the bytes, which take longer beyond the noise from run to run: a choice
 SCALES = {
     "quick": {"about": "Images of 64×64 in place of 224×224, batches of 4 to 64 in place of 64 to "
                        "1024, AlexNet with a width of 1024 in place of VGG-16 except in the "
@@ -79,18 +80,22 @@ ORDERS = tuple((Statement(key, text, source, f"mean {part.__name__} of an iterat
      "barrier after the step.", "Fig. 1a",
      "from two devices on, each number waits less than the one before", BY_DEVICES, barrier,
      False),
-    ("communication-model", "Communication grows with the trained parameters.", "Fig. 3b",
-     "each model with more trained parameters takes longer", BY_MODEL, communication, True),
     ("computation-width", "More trained parameters need more computation.", "Fig. 5a",
      "each width takes longer than the one before", BY_WIDTH, computation, True),
     ("communication-width", "More trained parameters need more communication.", "Fig. 5a",
      "each width takes longer than the one before", BY_WIDTH, communication, True)))
+GROWS = Statement(
+    "communication-model", "Communication grows with the trained parameters.", "Fig. 3b",
+    "bytes of an iteration, and the range of its communication (10th to 90th percentile)",
+    "each model with more trained parameters sends more bytes; the range of the largest is above "
+    "that of the smallest; and no range is above that of a model with at least "
+    f"{MORE:g} times the bytes")
 DENSENET = Statement(
     "densenet", "DenseNet computes remarkably long.", "Fig. 3a", "mean computation of an iteration",
     "DenseNet-121 takes longer than each other model with its classifier of the report",
     CORES)
-STATEMENTS = (COUNTS, FROZEN, EQUAL, REPLICATION, BYTES, *(order[0] for order in ORDERS), DENSENET,
-              *thresholds.STATEMENTS)
+STATEMENTS = (COUNTS, FROZEN, EQUAL, REPLICATION, BYTES, *(order[0] for order in ORDERS), GROWS,
+              DENSENET, *thresholds.STATEMENTS)
 
 
 def sent_per_epoch(results, point):
@@ -229,16 +234,46 @@ def order_claim(setting, results, statement, factor, part, rises):
     no core for each device: one thread makes them while no device computes."""
     of_factor = [point for point in measured(setting, results, factor)
                  if factor is not BY_DEVICES or point.devices > 1]
-    times = [(point.trained if factor is BY_MODEL else place, part(results[point.name]))
-             for place, point in enumerate(of_factor)]
+    times = [part(results[point.name]) for point in of_factor]
     holds = all(before < after if rises else before > after
-                for earlier, before in times for later, after in times if earlier < later)
+                for before, after in zip(times, times[1:]))
     return decide(statement, holds,
                   ", ".join(f"{factor.label(point)}: {seconds:.4f} s"
-                            for point, (_, seconds) in zip(of_factor, times)),
+                            for point, seconds in zip(of_factor, times)),
                   "" if len(times) > 1 else "needs two that communicate",
                   "" if part is communication else
                   lacks_cores(setting, max(point.devices for point in of_factor)))
+
+
+class Sent:
+    """The communication of a model's iterations, without the first one."""
+
+    def __init__(self, point, result):
+        self.title, self.trained = BY_MODEL.label(point), point.trained
+        (rank,) = result.ranks
+        self.bytes = mean([record["bytes_sent"] for record in rank.records])
+        seconds = RankOutput(rank.records[1:]).phase("communication") or [0]
+        self.least, self.most = quantile(seconds, 0.1), quantile(seconds, 0.9)
+
+    def takes_longer_than(self, other):
+        """Whether nearly all iterations take longer than nearly all of the other."""
+        return self.least > other.most
+
+
+def grows_claim(setting, results):
+    """Judges bytes exactly, and times by ranges that do not overlap. Models of about the same size
+    take about the same time, so noise would decide between them."""
+    models = sorted((Sent(point, results[point.name])
+                     for point in measured(setting, results, BY_MODEL)),
+                    key=lambda one: one.trained)
+    pairs = [(less, more) for less in models for more in models if less.trained < more.trained]
+    holds = (all(less.bytes < more.bytes for less, more in pairs) and
+             models[-1].takes_longer_than(models[0]) and
+             not any(less.takes_longer_than(more) for less, more in pairs
+                     if more.bytes >= MORE * less.bytes))
+    return decide(GROWS, holds, ", ".join(
+        f"{one.title}: {one.bytes / 1e6:.2f} MB in {one.least:.4f} to {one.most:.4f} s"
+        for one in models))
 
 
 def densenet_claim(setting, results):
@@ -284,7 +319,8 @@ def claims(setting, results):
             equal_claim(REPLICATION, (several, vanilla), results),
             bytes_claim(setting, results),
             *(order_claim(setting, results, *order) for order in ORDERS),
-            densenet_claim(setting, results), *thresholds.claims(setting, results)]
+            grows_claim(setting, results), densenet_claim(setting, results),
+            *thresholds.claims(setting, results)]
 
 
 def find(setting, results):

@@ -185,7 +185,6 @@ class Training(unittest.TestCase):
                 ("barrier-batch", BY_BATCH, "barrier_seconds", rising),
                 ("communication-devices", BY_DEVICES, "communication", falling),
                 ("barrier-devices", BY_DEVICES, "barrier_seconds", falling),
-                ("communication-model", BY_MODEL, "communication", rising),
                 ("computation-width", BY_WIDTH, "forward", rising),
                 ("communication-width", BY_WIDTH, "communication", rising)):
             with self.subTest(key):
@@ -199,6 +198,50 @@ class Training(unittest.TestCase):
                 # One thread makes all transfers.
                 self.assertEqual(self.verdict(key), NOT_CONFIRMED if field == "communication"
                                  else NOT_MEASURABLE)
+
+    def set_communication(self, model, width, seconds, **changed):
+        """`seconds`: of each iteration but the first."""
+        point = Point(model, width, 5, 2)
+        self.change(point, losses=(2.0,) * (1 + len(seconds)), **changed)
+        for record, of_one in zip(self.results[point.name].ranks[0].records[1:], seconds):
+            record["phase_seconds"]["communication"] = of_one
+
+    def grow(self):
+        """Lets the communication of each model follow its trained parameters."""
+        for point in factors.points(self.setting, BY_MODEL):
+            base = point.trained / 1e9
+            self.set_communication(point.model, point.width,
+                                   [base * part for part in (0.9, 0.95, 1, 1.05, 1.1)])
+
+    def test_communication_grows_if_bytes_and_times_do(self):
+        self.assertEqual(self.verdict("communication-model"), NOT_CONFIRMED)  # equal times
+        self.grow()
+        self.assertEqual(self.verdict("communication-model"), CONFIRMED)
+        self.set_communication("vgg16", 4096, [0.001] * 5)
+        self.assertEqual(self.verdict("communication-model"), NOT_CONFIRMED)
+
+    def test_models_of_about_one_size_do_not_decide_by_noise_whether_communication_grows(self):
+        for narrow in (0.7, 0.98, 1.02, 1.3):  # VGG-16 of 55.6 M parameters, AlexNet of 54.6 M
+            self.grow()
+            seconds = [0.0546 * narrow * part for part in (0.98, 0.99, 1, 1.01, 1.02)]
+            self.set_communication("vgg16", 2048, seconds)
+            self.assertEqual(self.verdict("communication-model"), CONFIRMED, narrow)
+
+    def test_slow_iterations_do_not_decide_whether_communication_grows(self):
+        for width, seconds in ((1024, [0.02] * 5 + [0.2] * 5), (4096, [0.12] * 5 + [0.6] * 5)):
+            self.grow()
+            self.set_communication("vgg16", width, seconds)
+            self.assertEqual(self.verdict("communication-model"), CONFIRMED, width)
+
+    def test_a_smaller_model_that_takes_longer_is_seen(self):
+        self.grow()
+        self.set_communication("squeezenet1_0", factors.ONE_LAYER, [0.1] * 5)
+        self.assertEqual(self.verdict("communication-model"), NOT_CONFIRMED)
+
+    def test_a_model_that_sends_too_little_is_seen_whatever_the_times(self):
+        self.grow()
+        self.set_communication("vgg16", 4096, [0.12] * 5, sent=1)
+        self.assertEqual(self.verdict("communication-model"), NOT_CONFIRMED)
 
     def test_one_device_is_in_no_order_of_communication(self):
         for count, seconds in ((1, 0.0), (2, 0.2), (3, 0.1)):
