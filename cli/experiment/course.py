@@ -7,8 +7,8 @@ from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
 from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
                                           nodes_times, tested)
 from cli.experiment.results import improvement
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines, tabulate,
-                                  tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines, part,
+                                  tabulate, tabulate_curves)
 from cli.experiment.work import TIMES, Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
@@ -63,6 +63,7 @@ def runs(setting):
     return planned + course_trials.runs(setting)
 
 
+@part
 def times(results):
     """Returns a table and a figure."""
     means = [results[setup.name].mean_iteration() for setup in SETUPS]
@@ -90,6 +91,7 @@ def times(results):
         "Published: on four other machines and at the assignment's size; compare the order.")
 
 
+@part
 def losses(results):
     """Returns a table and a figure."""
     table = tabulate_curves(
@@ -109,6 +111,7 @@ def losses(results):
         "order; the published ones did not.")
 
 
+@part
 def accuracies(setting, results):
     """Returns a table and a figure; nothing without tests."""
     real = tested(results)
@@ -131,6 +134,7 @@ def accuracies(setting, results):
                         "published": [row["published_accuracy"] for row in table.rows]}, note)
 
 
+@part
 def by_nodes(setting, results):
     """Returns a table and a figure."""
     title = f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}"
@@ -165,8 +169,9 @@ def notes(setting):
 def find(setting, results):
     return Findings(
         course_claims.claims(setting, results),
-        [course_answers.answers(setting, results), *times(results), *by_parameter(results), *losses(results), *accuracies(setting, results),
-         *by_nodes(setting, results), *course_costs.shown(setting, results)],
+        [course_answers.answers(setting, results), *times(results), *by_parameter(results),
+         *losses(results), *accuracies(setting, results), *by_nodes(setting, results),
+         *course_costs.shown(setting, results)],
         notes(setting))
 
 

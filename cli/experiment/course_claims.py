@@ -4,7 +4,7 @@ from cli.experiment.course_buckets import BY_PARAMETER, layers_name
 from cli.experiment.course_setups import (DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, capital,
                                           nodes_times)
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time
+from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time, part
 
 FEW_STEPS = 5
 TOLERANCE = 1e-5  # of a loss, relative
@@ -34,6 +34,7 @@ STATEMENTS = (FIRST_LOSS, SAME_LOSSES, EQUAL, *course_trials.STATEMENTS,
               *NODES_FASTER.values())
 
 
+@part
 def first_loss_claim(results):
     names = {setup.title: setup.name for setup in SHARED}
     names.update((f"{setup.title} by parameter", layers_name(setup)) for setup in BY_PARAMETER)
@@ -44,12 +45,14 @@ def first_loss_claim(results):
     return decide(FIRST_LOSS, len(set(map(tuple, firsts.values()))) == 1, "; ".join(texts))
 
 
+@part
 def same_losses_claim(results):
     difference = largest_difference(results[GATHER.name], results[REDUCE.name], FEW_STEPS)
     return decide(SAME_LOSSES, difference <= TOLERANCE,
                   f"largest difference {difference:.2g} of a loss")
 
 
+@part
 def equal_claim(results):
     gather, ddp = results[GATHER.name], results[DDP.name]
     hashes = gather.hashes() | ddp.hashes()
@@ -59,6 +62,7 @@ def equal_claim(results):
                   f"{counted(len(hashes), 'hash', 'hashes')} of the parameters")
 
 
+@part
 def faster_claim(setting, results, pair):
     slower, faster = pair
     before, after = (results[of.name].mean_iteration() for of in (slower, faster))
@@ -67,6 +71,7 @@ def faster_claim(setting, results, pair):
                        f"published {faster.improvement:+.2f} %")
 
 
+@part
 def nodes_claim(setting, results, setup):
     seconds = nodes_times(setting, results, setup)
     return decide_time(setting, NODES_FASTER[setup], sorted(seconds, reverse=True) == seconds,

@@ -113,14 +113,15 @@ def with_times(rank, of_emulated, warmup):
 
 
 def merged(works, ranks):
-    """Returns {name: ranks} of `works`, from `ranks` of all runs."""
+    """Returns {name: ranks} of `works`, from `ranks` of all runs; without those that lack one of
+    their two runs."""
     found = {}
     for work in works:
         kept = ranks.get(work.name)
         if kept and is_timed(work) and work.only != TIMES:
             warmup = int(option_of(work.options, WARMUP, 0))
             kept = [with_times(rank, of_emulated, warmup)
-                    for rank, of_emulated in zip(kept, ranks[timed_name(work)])]
+                    for rank, of_emulated in zip(kept, ranks.get(timed_name(work), []))]
         if kept:
             found[work.name] = kept
     return found

@@ -15,10 +15,10 @@ from cli.experiment import (collectives, course, data_parallel, ddp_paper, emula
                             lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
-from cli.experiment.folder import OF_ALL_RUNS, Folder
+from cli.experiment.folder import OF_ALL_RUNS, REPORT, Folder
 from cli.experiment.results import result_of
 from cli.experiment.statements import listed
-from cli.experiment.study import Setting, experiment_called, sizes_with
+from cli.experiment.study import EndedRuns, Setting, experiment_called, sizes_with, tabulate
 from cli.experiment.work import SAMPLES
 from cli.hosts.probe import machine
 from cli.report.document import drawing_module
@@ -107,14 +107,25 @@ def check_data(experiment, steps, setting):
 
 
 def find(experiment, setting, works, steps):
-    """Returns the findings. Emulated runs give their times to those with real computation."""
-    ranks = {step.work.name: step.record["ranks"] for step in steps if not step.lacks_memory}
+    """Returns the findings of the steps that have ended. Emulated runs give their times to those with
+    real computation."""
+    missing = {step.work.name for step in steps if not step.record}
+    ranks = {step.work.name: step.record["ranks"] for step in steps
+             if step.record and not step.lacks_memory}
     if setting.emulates:
         ranks = emulation.merged(works, ranks)
-    coordinators = {step.work.name: step.record.get("coordinator") for step in steps}
-    findings = experiment.find(setting, {
+    coordinators = {step.work.name: step.record.get("coordinator")
+                    for step in steps if step.record}
+    results = {
         work.name: result_of(work, ranks[work.name], coordinators.get(times_name(setting, work)))
-        for work in works if work.name in ranks})
+        for work in works if work.name in ranks}
+    if missing:
+        results = EndedRuns(results, (work.name for work in works
+                                      if {work.name, times_name(setting, work)} & missing))
+    findings = experiment.find(setting, results)
+    if missing:
+        findings = findings.without_gaps(experiment.statements)
+        findings.shown.insert(0, ended_table(steps))
     if setting.request["chosen"]:
         findings.notes.insert(0, chosen_note(setting.request["chosen"]))
     if setting.emulated:
@@ -126,6 +137,15 @@ def times_name(setting, work):
     """Returns the name of the run that gives the times of `work`."""
     emulated = setting.emulates and emulation.is_timed(work)
     return emulation.timed_name(work) if emulated else work.name
+
+
+def ended_table(steps):
+    """Returns a table of the steps that have ended."""
+    return tabulate("ended", "Runs that have ended", "this command", [
+        step for step in steps if step.record], [
+            ("name", "run", lambda step: step.work.name),
+            ("title", "what it is", lambda step: step.work.title),
+            ("seconds", "it took (s)", lambda step: step.record["seconds"], 1)])
 
 
 def emulate(works, setting, folder, check_signals):
@@ -176,14 +196,28 @@ def run_experiment(experiment, request, check_signals):
         planned = emulation.split(works, setting)
     steps = plan_of(planned, setting, folder)
     announce(steps, folder)
+
+    def write(why=""):
+        """Writes the report of the steps that have ended, and returns the findings. `why`: the reason
+        if not all have."""
+        ended = [step for step in steps if step.record]
+        findings = find(experiment, setting, works, steps)
+        report = writing.Writing(
+            experiment, request["scale"], request["command"], ended[-1].record["environment"],
+            findings, alone + steps, [step for step in steps if not step.record], why)
+        writing.write(folder, report.files())
+        return findings
     if not all(step.record for step in steps):
-        run_steps(steps, setting, folder, check_signals)
-    facts = steps[-1].record["environment"]
-    findings = find(experiment, setting, works, steps)
-    report = writing.Writing(experiment, request["scale"], request["command"], facts, findings,
-                             alone + steps)
-    writing.write(folder, report.files())
-    for claim in findings.claims:
+        try:
+            run_steps(steps, setting, folder, check_signals)
+        except Failure as failure:
+            # A report that is still there is of runs that this command has not begun to repeat.
+            if any(step.record for step in steps) and not (folder.path / REPORT).exists():
+                say("ends early; writes the report of the runs that have ended")
+                write(str(failure))
+                say(f"{folder.path}/{REPORT} is incomplete; the same command continues")
+            raise
+    for claim in write().claims:
         say(f"{claim.said}: {claim.text} ({claim.numbers})")
     print_all(f"{folder.path}/report.html\n")
 

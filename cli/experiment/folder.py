@@ -3,7 +3,7 @@
     experiment.json     which experiment, and at which scale
     runs/NAME.json      each run that has ended: see Folder.keep
     commands.txt        the commands of each run
-    report.html ...     see cli/experiment/writing.py; OF_ALL_RUNS exist when all runs have ended
+    report.html ...     see cli/experiment/writing.py; OF_ALL_RUNS are of all runs that have ended
 """
 import hashlib
 import json

@@ -7,8 +7,8 @@ from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
                                       counts_with_cores, device_threads, most_with_cores,
                                       ring_bytes)
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted,
-                                  decide, decide_time)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted, decide,
+                                  decide_time, part)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
@@ -76,6 +76,7 @@ def runs(setting):
             *lab_data.runs(setting)]
 
 
+@part
 def bytes_claim(results):
     sizes = results[SIZES]
     planned = (round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, sizes.gradient)),
@@ -85,6 +86,7 @@ def bytes_claim(results):
                   f"{sent[1]:,}, planned {planned[1]:,}")
 
 
+@part
 def worse_claim(results, sizes):
     small, large = (large_batch.losses_by_epoch(results, way)[-1] for way in LARGE)
     return decide(WORSE, small < large, f"small batch {small:.4f}, large batch {large:.4f}",
@@ -184,6 +186,7 @@ def notes(setting):
     return said
 
 
+@part
 def last_epoch_table(setting, results):
     sizes = setting.scale["large"]
     table = large_batch.last_epoch_table(setting, sizes, results, LARGE)
@@ -191,16 +194,25 @@ def last_epoch_table(setting, results):
         table, note=f"{table.note}\n\n{lab_answers.remedies(setting, sizes, results)}")
 
 
+@part
+def measured_way(setting, results, way):
+    """Returns a list of a Measured."""
+    return [Measured(setting, results, way)]
+
+
 def find(setting, results):
-    by_way = {way: Measured(setting, results, way) for way in WAYS}
-    devices, ranks, ways = by_way[DEVICES], by_way[RANKS], [*by_way.values()]
+    by_way = {way: one for way in WAYS for one in measured_way(setting, results, way)}
+    ways = [*by_way.values()]
+
+    def of_way(way, claim, *arguments):
+        return claim(*arguments, by_way[way]) if way in by_way else ()
     return Findings(
         [bytes_claim(results), lab_data.order_claim(results), lab_data.drift_claim(results),
-         worse_claim(results, setting.scale["large"]), longer_claim(devices),
-         faster_devices_claim(setting, devices), faster_ranks_claim(setting, ranks),
-         strong_devices_claim(setting, devices), strong_ranks_claim(setting, ranks),
-         share_claim(setting, ranks)],
-        [lab_tables.first_table(devices), lab_tables.speedup_table(ways, baselines(setting)),
+         worse_claim(results, setting.scale["large"]), of_way(DEVICES, longer_claim),
+         of_way(DEVICES, faster_devices_claim, setting), of_way(RANKS, faster_ranks_claim, setting),
+         of_way(DEVICES, strong_devices_claim, setting), of_way(RANKS, strong_ranks_claim, setting),
+         of_way(RANKS, share_claim, setting)],
+        [of_way(DEVICES, lab_tables.first_table), lab_tables.speedup_table(ways, baselines(setting)),
          lab_tables.split_table(ways),
          lab_tables.bandwidth_table(ways, setting.request["link_gbit"]),
          last_epoch_table(setting, results), lab_data.order_table(results),

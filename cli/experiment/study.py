@@ -15,10 +15,12 @@ from cli.terminal.command import did_you_mean
 CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
+NOT_RUN = "not run"
 VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
-            NOT_MEASURABLE: "not-measurable"}  # in results.json
+            NOT_MEASURABLE: "not-measurable", NOT_RUN: "not-run"}  # in results.json
 # For `needs` of a Statement, and why one has no verdict.
 HOSTS = "a host for each worker (--hosts auto, --hosts podman or --hostfile)"
+NEEDS_RUNS = "needs runs that have not ended"
 NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
 CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
@@ -229,11 +231,61 @@ def judge_time(setting, text, source, holds, numbers, *unless):
     return dataclasses.replace(claim, condition=EMULATED if emulated else "")
 
 
+class NotRun(Exception):
+    """A result is asked for of a run that has not ended."""
+
+
+class EndedRuns(dict):
+    """The results of an experiment that has ended early, by name of the run. Raises NotRun for a run
+    of the plan that has none."""
+
+    def __init__(self, results, missing):
+        super().__init__(results)
+        self.missing = frozenset(missing)
+
+    def __getitem__(self, name):
+        self._check(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name):
+        self._check(name)
+        return super().__contains__(name)
+
+    def get(self, name, otherwise=None):
+        self._check(name)
+        return super().get(name, otherwise)
+
+    def _check(self, name):
+        if name in self.missing:
+            raise NotRun(name)
+
+
+def part(function):
+    """Makes a function that returns a part of a report, or several: it returns none of them if they
+    need a run that has not ended."""
+    @functools.wraps(function)
+    def of_ended_runs(*arguments, **more):
+        try:
+            return function(*arguments, **more)
+        except NotRun:
+            return ()
+    return of_ended_runs
+
+
 @dataclasses.dataclass(frozen=True)
 class Findings:
     claims: list
     shown: list  # tables and pictures, each kind in its order
     notes: list  # sentences
+
+    def without_gaps(self, statements):
+        """Returns the findings of an experiment that has ended early: without the parts that are
+        left out (see part()), and with a Claim for each of `statements`."""
+        claims = {claim.key: claim for claim in self.claims if claim}
+        return Findings([claims.get(one.key) or Claim(one.text, one.source, NOT_RUN, NEEDS_RUNS,
+                                                      key=one.key) for one in statements],
+                        [one for one in self.shown if one and getattr(one, "rows", True)],
+                        [note for note in self.notes if note])
 
     @property
     def tables(self):

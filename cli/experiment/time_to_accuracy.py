@@ -4,7 +4,7 @@ import math
 import statistics
 
 from cli.experiment.study import (HOSTS, LEARNING, Experiment, Findings, Statement, decide,
-                                  decide_time, line, lines, tabulate)
+                                  decide_time, line, lines, part, tabulate)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
@@ -291,6 +291,7 @@ def bytes_claim(studies):
                   f"not so: {', '.join(wrong)}" if wrong else ", ".join(shares))
 
 
+@part
 def models_claim(setting, results):
     apart = [name for name in
              (name_of(task, method, link, seed) for task in tasks(setting) for method in OWN
@@ -372,11 +373,18 @@ def notes(setting):
     return said
 
 
+@part
+def study_of(setting, results, task, link):
+    """Returns a list of a Study."""
+    return [Study(setting, results, task, link)]
+
+
 def find(setting, results):
-    studies = [Study(setting, results, task, link) for task in tasks(setting)
-               for link in links(setting)]
-    claims = [bytes_claim(studies), models_claim(setting, results), reach_claim(studies),
-              best_claim(studies), peer_claim(studies)]
+    planned = [(task, link) for task in tasks(setting) for link in links(setting)]
+    studies = [one for task, link in planned for one in study_of(setting, results, task, link)]
+    complete = len(studies) == len(planned)
+    claims = [complete and bytes_claim(studies), models_claim(setting, results),
+              *(complete and claim(studies) for claim in (reach_claim, best_claim, peer_claim))]
     pictures = [picture for study in studies for picture in (
         picture_of(study, "seconds", "seconds of training", lambda point: point.seconds),
         picture_of(study, "bytes", "MB sent by a rank", lambda point: point.sent / 1e6))]

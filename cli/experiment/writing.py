@@ -8,9 +8,13 @@ table and figure as files.
     results.json                   {"experiment", "scale", "command", "environment",
                                     "tables": {KEY: [{column: value}]},
                                     "claims": [{"key", "claim", "verdict": "confirmed",
-                                                "not-confirmed" or "not-measurable", "evidence",
-                                                "condition" if it has one}]}
+                                                "not-confirmed", "not-measurable" or "not-run",
+                                                "evidence", "condition" if it has one}],
+                                    "missing_runs": their names, if it has ended early}
     commands.txt                   each run's commands; {coordinator} and {master}: addresses
+
+An experiment that has ended early has the same report of the runs that have ended; its first line
+says which are missing.
 """
 import html
 import json
@@ -61,14 +65,23 @@ def add_table(paper, table):
                  for column in table.columns])
 
 
-class Writing:
-    """Renders the report. `facts`: what figures depend on, by name; `command`: as typed."""
+def notice_of(missing, count, why):
+    """Returns the first line of a report to which runs are missing."""
+    return (f"INCOMPLETE: {len(missing)} of {count} runs have not ended: {', '.join(missing)}. "
+            f"Statements that need them are not run. Reason: {' '.join(why.split())}")
 
-    def __init__(self, experiment, scale, command, facts, findings, steps):
+
+class Writing:
+    """Renders the report. `facts`: what figures depend on, by name; `command`: as typed; `missing`:
+    steps that have not ended, `why`: the reason."""
+
+    def __init__(self, experiment, scale, command, facts, findings, steps, missing=(), why=""):
         self._experiment, self._scale = experiment, scale
         self._command, self._facts = command, facts
         self._findings, self._steps = findings, steps
         self._claims = claims_table(findings.claims)
+        self._missing = [step.work.name for step in missing]
+        self._notice = notice_of(self._missing, len(steps), why) if missing else ""
         self._about = f"After {experiment.source}. {experiment.scale(scale)['about']}"
 
     def files(self):
@@ -97,9 +110,11 @@ class Writing:
                    "evidence": claim.numbers,
                    **({"condition": claim.condition} if claim.condition else {})}
                   for claim in self._findings.claims]
+        missing = {"missing_runs": self._missing} if self._missing else {}
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
                            "command": self._command, "environment": self._facts,
-                           "tables": tables, "claims": claims}, indent=1, ensure_ascii=False) + "\n"
+                           "tables": tables, "claims": claims, **missing}, indent=1,
+                          ensure_ascii=False) + "\n"
 
     def _commands(self):
         lines = []
@@ -114,8 +129,9 @@ class Writing:
     def _markdown(self):
         found = self._findings
         facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
-        parts = [f"# {self._title()}\n\n    {self._command}\n\n{self._about}\n\n{facts}",
-                 f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
+        parts = [f"{self._notice}\n"] if self._notice else []
+        parts += [f"# {self._title()}\n\n    {self._command}\n\n{self._about}\n\n{facts}",
+                  f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
         parts += [f"## {heading(picture)}\n\n![{picture.title}]({picture.key}.png)\n\n"
@@ -126,6 +142,7 @@ class Writing:
 
     def _paper(self):
         found, paper = self._findings, Paper()
+        paper.paragraph(self._notice, weight="bold")
         paper.heading(self._title(), TITLE)
         paper.paragraph(self._command, style="italic")
         paper.paragraph(self._about)
@@ -160,7 +177,7 @@ class Writing:
         body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")
         body.append(f"<h2>Commands</h2>\n<pre>{html.escape(self._commands())}</pre>\n")
         body.append(paragraphs_html(f"Beside this page: {', '.join(names)}."))
-        return document.page(self._title(), "".join(body))
+        return document.page(self._title(), "".join(body), self._notice)
 
 
 def write(folder, files):

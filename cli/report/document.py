@@ -28,7 +28,7 @@ figcaption {{ max-width: 50rem; opacity: .8; }}
 </style>
 </head>
 <body>
-<h1>{title}</h1>
+{notice}<h1>{title}</h1>
 {body}</body>
 </html>
 """
@@ -56,9 +56,10 @@ def items(texts):
     return "".join(f"<li>{html.escape(text)}</li>\n" for text in texts)
 
 
-def page(title, body):
-    """Returns a page; `body`: HTML, in lines."""
-    return PAGE.format(title=html.escape(title), body=body)
+def page(title, body, notice=""):
+    """Returns a page; `body`: HTML, in lines; `notice`: a sentence above the title."""
+    shown = f"<p><strong>{html.escape(notice)}</strong></p>\n" if notice else ""
+    return PAGE.format(title=html.escape(title), body=body, notice=shown)
 
 
 def drawing_module(name):

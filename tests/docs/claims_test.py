@@ -55,6 +55,12 @@ class Records(unittest.TestCase):
         (run,) = make.with_results(runs, results_of("b", epoch="not-measurable"))
         self.assertEqual(run["command"], "b")
 
+    def test_result_of_a_run_that_ended_early_is_not_recorded(self):
+        runs = make.with_results([], results_of("a", epoch="not-run"))
+        self.assertEqual(runs, [])
+        runs = make.with_results([], results_of("a", epoch="not-measurable"))
+        self.assertEqual(make.with_results(runs, results_of("b", epoch="not-run")), runs)
+
     def test_run_without_a_result_is_dropped(self):
         runs = make.with_results([], results_of("a", epoch="confirmed"))
         (run,) = make.with_results(runs, results_of("b", epoch="confirmed"))

@@ -107,6 +107,17 @@ class EmulationTest(unittest.TestCase):
             if claim["verdict"] == "not-measurable":
                 self.assertNotIn("condition", claim)
 
+    def test_training_that_lacks_one_of_its_two_runs_is_in_no_part_of_an_early_report(self):
+        for ended, missing in ((2, "gather-scatter-timed"), (3, "all-reduce")):
+            with self.assertRaises(Failure):
+                self.conduct(FakeRunner(fail_at=ALONE + ended), out=self.out / str(ended))
+            results = json.loads((self.out / str(ended) / "results.json").read_text())
+            self.assertEqual(results["missing_runs"][0], missing)
+            verdicts = {claim["key"]: claim["verdict"] for claim in results["claims"]}
+            self.assertEqual(verdicts["gather-scatter-faster"],
+                             "not-run" if ended == 2 else "confirmed")
+            self.assertEqual(verdicts["all-reduce-faster"], "not-run")
+
     def test_break_is_gone_on_from_with_the_same_seconds(self):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=ALONE + 3))

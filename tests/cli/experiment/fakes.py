@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 from cli.experiment import experiment, writing
 from cli.experiment.experiment import EXPERIMENTS, run_experiment
+from cli.experiment.results import result_of
 from cli.experiment.study import experiment_called
 from cli.report import figures
 from cli.runs.failure import Failure
@@ -113,14 +114,22 @@ def text_of(argv, rank):
     return averages_text() if "--bytes" in argv else training_text(argv, rank)
 
 
+def results_of_plan(experiment, setting):
+    """Returns the results of all runs of an experiment, by name in their order."""
+    ranks = {work: work.run(setting).ranks for work in experiment.runs(setting)}
+    return {work.name: result_of(work, work.read(setting, [
+        text_of(argv, rank) for rank, argv in enumerate(of_work)]))
+            for work, of_work in ranks.items()}
+
+
 class FakeRunner:
     """Stands in for cli/runs/runner.py's; `fail_at`: the number of the run that fails; `fails`: by
-    its options; `why`: of both."""
+    its options; `why` and `error`: of both."""
 
     def __init__(self, fail_at=None, fails=lambda argv: False,
-                 why="rank 0 was killed by signal 9 (Killed)"):
+                 why="rank 0 was killed by signal 9 (Killed)", error=Failure):
         self.runs, self.tried = [], []
-        self._fail_at, self._fails, self._why = fail_at, fails, why
+        self._fail_at, self._fails, self._why, self._error = fail_at, fails, why, error
 
     def __call__(self, request, check):
         return self
@@ -139,7 +148,7 @@ class FakeRunner:
 
     def run(self, run, watch=lambda printed: None):
         if len(self.runs) == self._fail_at or self._fails(run.ranks[0]):
-            raise Failure(self._why)
+            raise self._error(self._why)
         self.runs.append(run)
         for argv in run.ranks:
             if "--save-weights" in argv:
