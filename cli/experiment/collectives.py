@@ -2,7 +2,7 @@
 first; and all-reduce of tensors of many sizes, for the lecture's cost of latency + bytes /
 bandwidth."""
 from cli.experiment.study import (HOSTS, Experiment, Findings, Picture, Statement, Table, decide,
-                                  line, lines, part, tabulate_curves)
+                                  line, lines, report_part, tabulate_curves)
 from cli.experiment.work import Averages, Showing
 from cli.runs.quantiles import median
 from cli.runs.tables import Column
@@ -96,7 +96,7 @@ def of_ops(results):
             yield op, backend, results[shown_name(op, backend)]
 
 
-@part
+@report_part
 def links_table(results):
     rows = [{"op": op, "backend": backend, "link": f"{sender} → {receiver}", "bytes": sent}
             for op, backend, shown in of_ops(results)
@@ -109,7 +109,7 @@ def links_table(results):
                  "around the ring in one piece.")
 
 
-@part
+@report_part
 def values_table(results):
     rows = [{"op": op, "backend": backend, "rank": rank,
              "input": values_text(shown.inputs[rank]), "output": values_text(shown.outputs[rank])}
@@ -120,7 +120,7 @@ def values_table(results):
                  rows, "Sums are means. A rank has no output where there is a ·.")
 
 
-@part
+@report_part
 def op_picture(results, op):
     panels = []
     for backend in SHOWN:
@@ -135,7 +135,7 @@ def op_picture(results, op):
                    "Above each rank what it puts in, below it what it gets.")
 
 
-@part
+@report_part
 def outputs_claim(results):
     wrong = [shown_name(op, backend) for op, backend, shown in of_ops(results)
              if shown.outputs != expected_outputs(op, shown.inputs)]
@@ -143,7 +143,7 @@ def outputs_claim(results):
                   f"{len(OPS) * len(SHOWN)} runs, all values right")
 
 
-@part
+@report_part
 def ring_bytes_claim(setting, results):
     ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
     sent = results[name_of("ring", size)].sent
@@ -153,7 +153,7 @@ def ring_bytes_claim(setting, results):
                   f"{planned:,}, except for a block of the sum")
 
 
-@part
+@report_part
 def tree_bytes_claim(setting, results):
     ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
     sent = results[name_of("tree", size)].sent
@@ -178,7 +178,7 @@ def times_of(setting, results, backend):
             for size in setting.scale["sizes"]]
 
 
-@part
+@report_part
 def fit_table(setting, results):
     rows = []
     for backend in setting.backends():
@@ -197,7 +197,7 @@ def pieces(setting, results, backend):
             for size, seconds in times_of(setting, results, backend) if size >= 1000 * FLOAT_BYTES]
 
 
-@part
+@report_part
 def times(setting, results):
     """Returns a table and a figure."""
     title, sizes = "Median time of an all-reduce", setting.scale["sizes"]
@@ -211,7 +211,7 @@ def times(setting, results):
                   x_log=10, y_log=10))
 
 
-@part
+@report_part
 def pieces_picture(setting, results):
     return lines("pieces", "60 million parameters, piece by piece",
                  "lecture's figure of 60 M parameters in pieces",
@@ -221,7 +221,7 @@ def pieces_picture(setting, results):
                  "The time of one piece, times their number.", x_log=10, y_log=10)
 
 
-@part
+@report_part
 def values_claim(setting, results):
     names = [name_of(backend, size) for backend in setting.backends()
              for size in setting.scale["sizes"]]
@@ -229,7 +229,7 @@ def values_claim(setting, results):
     return decide(VALUES, wrong == 0, f"{wrong} wrong values in {len(names)} runs")
 
 
-@part
+@report_part
 def pieces_claim(setting, results):
     ends = {backend: (points[0], points[-1]) for backend in setting.backends()
             for points in [pieces(setting, results, backend)]}

@@ -7,8 +7,8 @@ from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
 from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
                                           nodes_times, tested)
 from cli.experiment.results import improvement
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines, part,
-                                  tabulate, tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines,
+                                  report_part, tabulate, tabulate_curves)
 from cli.experiment.work import TIMES, Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
@@ -63,7 +63,7 @@ def runs(setting):
     return planned + course_trials.runs(setting)
 
 
-@part
+@report_part
 def times(results):
     """Returns a table and a figure."""
     means = [results[setup.name].mean_iteration() for setup in SETUPS]
@@ -91,7 +91,7 @@ def times(results):
         "Published: on four other machines and at the assignment's size; compare the order.")
 
 
-@part
+@report_part
 def losses(results):
     """Returns a table and a figure."""
     table = tabulate_curves(
@@ -111,7 +111,7 @@ def losses(results):
         "order; the published ones did not.")
 
 
-@part
+@report_part
 def accuracies(setting, results):
     """Returns a table and a figure; nothing without tests."""
     real = tested(results)
@@ -134,7 +134,7 @@ def accuracies(setting, results):
                         "published": [row["published_accuracy"] for row in table.rows]}, note)
 
 
-@part
+@report_part
 def by_nodes(setting, results):
     """Returns a table and a figure."""
     title = f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}"

@@ -4,7 +4,7 @@ from cli.experiment.course_buckets import layers_name
 from cli.experiment.course_costs import MB, busiest_bytes
 from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SHARED, capital, nodes_name
 from cli.experiment.results import EXPOSED
-from cli.experiment.study import EMULATED, Table, part
+from cli.experiment.study import EMULATED, Table, report_part
 from cli.launch.summaries import AGGREGATION
 from cli.runs.tables import Column
 
@@ -38,7 +38,7 @@ def takes(before, after):
             f"{'less' if change <= 0 else 'more'}")
 
 
-@part
+@report_part
 def coordinator_answer(results):
     """Returns a list, which is empty if the coordinator recorded nothing."""
     activity = results[GATHER.name].coordinator
@@ -51,7 +51,7 @@ def coordinator_answer(results):
              f"{parts[-1]}; most of the time it {max(seconds, key=seconds.get)}.")]
 
 
-@part
+@report_part
 def gather_answer(results):
     one, gather = times_of(results, ONE.name, GATHER.name)
     return [("2a", "What does gather and scatter gain on one node?",
@@ -60,7 +60,7 @@ def gather_answer(results):
              "communication, which one node does not have.")]
 
 
-@part
+@report_part
 def first_loss_answer(results):
     firsts = {setup: [results[setup.name].loss_at(0, rank) for rank in range(NODES)]
               for setup in SHARED}
@@ -73,7 +73,7 @@ def first_loss_answer(results):
              "the same parameters and samples.")]
 
 
-@part
+@report_part
 def reduce_answer(results):
     gather, reduce = times_of(results, GATHER.name, REDUCE.name)
     sizes = {setup: busiest_bytes(setup, results[setup.name]) / MB for setup in (GATHER, REDUCE)}
@@ -83,7 +83,7 @@ def reduce_answer(results):
              f"waits {compared(reduce.exposed, gather.exposed)} for communication.")]
 
 
-@part
+@report_part
 def ddp_answer(results):
     reduce, ddp = times_of(results, REDUCE.name, DDP.name)
     return [("3", "What does DDP gain?",
@@ -91,7 +91,7 @@ def ddp_answer(results):
              f"beside computation, and {compared(ddp.exposed, reduce.exposed)} are exposed.")]
 
 
-@part
+@report_part
 def buckets_answer(results):
     layers, buckets = times_of(results, layers_name(REDUCE), REDUCE.name)
     return [("2b", "What do buckets gain?",
@@ -100,7 +100,7 @@ def buckets_answer(results):
              "fewer and larger messages.")]
 
 
-@part
+@report_part
 def bound_answer(results):
     of_setups = {setup: Times(results[setup.name]) for setup in SHARED}
     texts = [f"{setup.title} {'computes' if times.computing > times.exposed else 'communicates'} "
@@ -110,7 +110,7 @@ def bound_answer(results):
              f"{capital(', '.join(texts[:-1]))}, and {texts[-1]}.")]
 
 
-@part
+@report_part
 def nodes_answer(setting, results, setup):
     few, many = (setting.scale["nodes"][place] for place in (0, -1))
     before, after = times_of(results, nodes_name(setup, few), nodes_name(setup, many))
@@ -122,7 +122,7 @@ def nodes_answer(setting, results, setup):
              f"{compared(after.exposed, before.exposed)} for communication.")]
 
 
-@part
+@report_part
 def accuracy_answer(setting, results):
     """Returns a list, which is empty if nothing was tested."""
     found = {setup: course_trials.accuracy(result)

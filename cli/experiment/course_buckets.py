@@ -2,7 +2,7 @@
 show what buckets alone gain."""
 from cli.experiment.course_setups import GATHER, REDUCE, capital
 from cli.experiment.results import EXPOSED, improvement, largest_difference
-from cli.experiment.study import HOSTS, Statement, bars, decide, decide_time, part, tabulate
+from cli.experiment.study import HOSTS, Statement, bars, decide, decide_time, report_part, tabulate
 from cli.experiment.work import Training
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
@@ -32,7 +32,7 @@ def layers_run(setting, setup):
                     ("--sync", "per-layer", *backend_of(setup)))
 
 
-@part
+@report_part
 def by_parameter(results):
     """Returns a table and a figure."""
     table = tabulate(
@@ -68,7 +68,7 @@ BUCKETS = {setup: Statement(
 STATEMENTS = (SAME, *BUCKETS.values())
 
 
-@part
+@report_part
 def same_claim(results):
     differences = {setup: largest_difference(results[setup.name], results[layers_name(setup)],
                                              MOST_ITERATIONS) for setup in BY_PARAMETER}
@@ -77,7 +77,7 @@ def same_claim(results):
                             for setup, difference in differences.items()))
 
 
-@part
+@report_part
 def faster_claim(setting, results, setup):
     layers, buckets = (results[name].mean_iteration() for name in (layers_name(setup), setup.name))
     return decide_time(

@@ -4,7 +4,7 @@ from cli.experiment.course_buckets import BY_PARAMETER, layers_name
 from cli.experiment.course_setups import (DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, capital,
                                           nodes_times)
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time, part
+from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time, report_part
 
 FEW_STEPS = 5
 TOLERANCE = 1e-5  # of a loss, relative
@@ -34,7 +34,7 @@ STATEMENTS = (FIRST_LOSS, SAME_LOSSES, EQUAL, *course_trials.STATEMENTS,
               *NODES_FASTER.values())
 
 
-@part
+@report_part
 def first_loss_claim(results):
     names = {setup.title: setup.name for setup in SHARED}
     names.update((f"{setup.title} by parameter", layers_name(setup)) for setup in BY_PARAMETER)
@@ -45,14 +45,14 @@ def first_loss_claim(results):
     return decide(FIRST_LOSS, len(set(map(tuple, firsts.values()))) == 1, "; ".join(texts))
 
 
-@part
+@report_part
 def same_losses_claim(results):
     difference = largest_difference(results[GATHER.name], results[REDUCE.name], FEW_STEPS)
     return decide(SAME_LOSSES, difference <= TOLERANCE,
                   f"largest difference {difference:.2g} of a loss")
 
 
-@part
+@report_part
 def equal_claim(results):
     gather, ddp = results[GATHER.name], results[DDP.name]
     hashes = gather.hashes() | ddp.hashes()
@@ -62,7 +62,7 @@ def equal_claim(results):
                   f"{counted(len(hashes), 'hash', 'hashes')} of the parameters")
 
 
-@part
+@report_part
 def faster_claim(setting, results, pair):
     slower, faster = pair
     before, after = (results[of.name].mean_iteration() for of in (slower, faster))
@@ -71,7 +71,7 @@ def faster_claim(setting, results, pair):
                        f"published {faster.improvement:+.2f} %")
 
 
-@part
+@report_part
 def nodes_claim(setting, results, setup):
     seconds = nodes_times(setting, results, setup)
     return decide_time(setting, NODES_FASTER[setup], sorted(seconds, reverse=True) == seconds,

@@ -4,7 +4,7 @@ from cli.experiment import phases
 from cli.experiment.course_buckets import BY_PARAMETER, layers_name
 from cli.experiment.course_setups import DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, nodes_name
 from cli.experiment.results import EXPOSED
-from cli.experiment.study import HOSTS, Statement, decide, decide_time, part, tabulate
+from cli.experiment.study import HOSTS, Statement, decide, decide_time, report_part, tabulate
 from cli.experiment.work import COSTS
 from cli.runs.quantiles import mean
 
@@ -50,7 +50,7 @@ def busiest_bytes(setup, result):
     return sum(of_ranks) if setup.through_one else max(of_ranks)
 
 
-@part
+@report_part
 def bytes_table(results):
     return tabulate(
         "bytes", "Bytes of the busiest process in an iteration", "parts 2a, 2b and 3",
@@ -73,7 +73,7 @@ def memory_rows(results):
     return [(title, results[name].peaks()) for title, name in names.items()]
 
 
-@part
+@report_part
 def memory_table(results):
     def peak(peaks, rank):
         return peaks[rank] / MB if rank < len(peaks) and peaks[rank] else None
@@ -90,7 +90,7 @@ def nodes_rows(setting, results):
             for setup in SHARED for nodes in setting.scale["nodes"]]
 
 
-@part
+@report_part
 def nodes_table(setting, results):
     return tabulate(
         "nodes-costs", "Communication and time by nodes", "scaling task, total batch 300",
@@ -112,7 +112,7 @@ def coordinators(results):
             if results[name].coordinator}
 
 
-@part
+@report_part
 def phases_of_setups(results):
     """Returns a table and a figure."""
     activity = results[GATHER.name].coordinator
@@ -121,7 +121,7 @@ def phases_of_setups(results):
                             {f"coordinator of {GATHER.title}": activity} if activity else {})
 
 
-@part
+@report_part
 def coordinator_tables(results):
     """Returns a list of a table, which is empty if no coordinator recorded what it did."""
     found = coordinators(results)
@@ -136,7 +136,7 @@ def shown(setting, results):
             nodes_table(setting, results), memory_table(results)]
 
 
-@part
+@report_part
 def compute_claim(setting, results):
     parts = {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
              for setup in SHARED}
@@ -146,7 +146,7 @@ def compute_claim(setting, results):
                   for setup, (computing, waiting) in parts.items()))
 
 
-@part
+@report_part
 def bytes_claim(results):
     planned = {setup: planned_bytes(setup, NODES) for setup in (GATHER, REDUCE)}
     measured = {setup: busiest_bytes(setup, results[setup.name]) for setup in (GATHER, REDUCE)}
@@ -168,7 +168,7 @@ def texts(found, digits, unit):
                      for setup, values in found.items()) + f" {unit}"
 
 
-@part
+@report_part
 def rise_claims(setting, results):
     sizes, more = rises(setting, results,
                         lambda setup, result: busiest_bytes(setup, result) / MB)
@@ -177,7 +177,7 @@ def rise_claims(setting, results):
             decide_time(setting, EXPOSED_RISES, longer, texts(times, 4, "s"))]
 
 
-@part
+@report_part
 def memory_claim(setting, results):
     layers, buckets = results[layers_name(REDUCE)], results[DDP.name]
     before, after = (mean(result.peaks()) / MB for result in (layers, buckets))

@@ -5,7 +5,7 @@ trains for an epoch in their place, and the verdicts say so."""
 import dataclasses
 
 from cli.experiment.course_setups import DDP, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name
-from cli.experiment.study import CIFAR10, FULL, Statement, decide, part
+from cli.experiment.study import CIFAR10, FULL, Statement, decide, report_part
 from cli.experiment.work import LOSSES, Training
 from cli.runs.training import steps_per_epoch
 
@@ -113,7 +113,7 @@ def spread(values):
     return max(values) - min(values)
 
 
-@part
+@report_part
 def length_claim(setting, results):
     names = {setup.title: setup.name if "epoch" in setting.scale else length_name(setup.nodes)
              for setup in (ONE, DDP)}
@@ -124,7 +124,7 @@ def length_claim(setting, results):
                   "" if known else NEEDS_EPOCH)
 
 
-@part
+@report_part
 def close_claim(setting, results):
     found = of_setups(setting, results)
     pairs = [(found[ONE].loss_at(iteration), found[setup].loss_at(iteration))
@@ -133,14 +133,14 @@ def close_claim(setting, results):
     return decided(setting, LOSSES_CLOSE, found, difference <= CLOSE, f"at most {difference:.2f}")
 
 
-@part
+@report_part
 def accuracy_claim(setting, results):
     found = {setup: accuracy(result) for setup, result in of_setups(setting, results).items()}
     return decided(setting, ACCURACIES, found, found and spread(found.values()) <= SIMILAR,
                    ", ".join(f"{setup.title} {100 * part:.2f} %" for setup, part in found.items()))
 
 
-@part
+@report_part
 def nodes_claim(setting, results):
     found = {setup: {nodes: accuracy(result) for nodes, result in by_nodes.items()}
              for setup, by_nodes in of_nodes(setting, results).items()}

@@ -11,7 +11,7 @@ from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, FA
                                     runs)
 from cli.experiment.results import largest_difference
 from cli.experiment.study import (Experiment, Findings, Statement, bars, counted, decide, line,
-                                  lines, part, tabulate)
+                                  lines, report_part, tabulate)
 from cli.runs.quantiles import mean, quantile
 from cli.runs.training import RankOutput, steps_per_epoch
 
@@ -103,7 +103,7 @@ def sent_per_epoch(results, point):
     return sent * steps_per_epoch(SAMPLES, 1, point.batch)
 
 
-@part
+@report_part
 def factor_table(setting, results, factor):
     start = base(setting)
     fixed = {"model": start.model, "width": f"width {start.width}",
@@ -136,7 +136,7 @@ def most_communication(setting, results):
             ", ".join(f"{model} {FEATURES[model]:,}" for model in models_of(setting)) + ".")
 
 
-@part
+@report_part
 def transfer(setting, results):
     """Returns a table and a figure."""
     title, source = "Data transfer of an epoch", "Fig. 6a"
@@ -160,7 +160,7 @@ def transfer(setting, results):
          "bytes between devices": [sent_per_epoch(results, point) / 1e9 for _, point in shown]})
 
 
-@part
+@report_part
 def times_picture(setting, results, factor):
     of_factor = measured(setting, results, factor)
     return bars(f"times-by-{factor.key}", f"Time of an iteration by {factor.title}", factor.source,
@@ -170,7 +170,7 @@ def times_picture(setting, results, factor):
                 "transfers between the devices.", kind="stacked")
 
 
-@part
+@report_part
 def barrier_picture(setting, results, factor):
     of_factor = measured(setting, results, factor)
     return bars(f"barrier-by-{factor.key}", f"Communication by {factor.title}, timed in two ways",
@@ -181,7 +181,7 @@ def barrier_picture(setting, results, factor):
                      barrier(results[point.name]) for point in of_factor]})
 
 
-@part
+@report_part
 def losses_picture(setting, results, factor):
     series = []
     for point in measured(setting, results, factor):
@@ -199,7 +199,7 @@ def losses_picture(setting, results, factor):
                  **({"y_log": 10} if apart else {}))
 
 
-@part
+@report_part
 def counts_claim(setting, results):
     trained = {(point.model, point.width): results[point.name].summary["trained_parameters"]
                for point in all_measured(setting, results)}
@@ -210,7 +210,7 @@ def counts_claim(setting, results):
                   f"needs {COUNTS.needs}" if missing else "")
 
 
-@part
+@report_part
 def frozen_claim(setting, results):
     hashes = [results[point.name].summary["frozen_sha256"]
               for point in all_measured(setting, results)]
@@ -218,7 +218,7 @@ def frozen_claim(setting, results):
     return decide(FROZEN, same == len(hashes), f"in {same} of {len(hashes)} runs")
 
 
-@part
+@report_part
 def equal_claim(statement, points, results):
     """Judges the first losses of two points."""
     first, second = (results[point.name] for point in points)
@@ -228,7 +228,7 @@ def equal_claim(statement, points, results):
                   f"{counted(points[1].devices, 'device')}")
 
 
-@part
+@report_part
 def bytes_claim(setting, results):
     compared = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
                 for point in all_measured(setting, results) if point.replication == NATIVE
@@ -238,7 +238,7 @@ def bytes_claim(setting, results):
                   f"the bytes of {right} of {len(compared)} iterations are those of the plan")
 
 
-@part
+@report_part
 def order_claim(setting, results, statement, factor, part, rises):
     """Judges the times of a factor's points; one device communicates with no other. Transfers need
     no core for each device: one thread makes them while no device computes."""
@@ -270,7 +270,7 @@ class Sent:
         return self.least > other.most
 
 
-@part
+@report_part
 def grows_claim(setting, results):
     """Judges bytes exactly, and times by ranges that do not overlap. Models of about the same size
     take about the same time, so noise would decide between them."""
@@ -287,7 +287,7 @@ def grows_claim(setting, results):
         for one in models))
 
 
-@part
+@report_part
 def densenet_claim(setting, results):
     times = {point.model: computation(results[point.name])
              for point in measured(setting, results, BY_MODEL)
@@ -298,7 +298,7 @@ def densenet_claim(setting, results):
                   lacks_cores(setting, base(setting).devices))
 
 
-@part
+@report_part
 def batches_note(setting, results):
     """Says which batch was the largest, if it is not the scale's."""
     largest = max(point.batch for point in measured(setting, results, BY_BATCH))

@@ -2,7 +2,7 @@
 from cli.experiment.ddp_buckets import bucket_name, compared, names_name, size_title, sweeps
 from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
                                        exact_backends, listed, widths)
-from cli.experiment.study import Statement, counted, decide, decide_time, part
+from cli.experiment.study import Statement, counted, decide, decide_time, report_part
 
 BOTH = "for ResNet-50 and BERT, over ring and gloo"
 # Statements of the figure of W ranks (the paper's 16 GPUs), and of that of 2W beside it (32).
@@ -66,7 +66,7 @@ STATEMENTS = (ORDER, SAME_BITS, SMALL, WHOLE, MIDDLE, USUAL, BERT_LONGER, BERT_L
               QUICKER, STEADIER, TWICE)
 
 
-@part
+@report_part
 def order_claim(setting, results):
     of_networks = {network.title: results[names_name(network)]
                    for network in setting.scale["networks"]}
@@ -78,7 +78,7 @@ def order_claim(setting, results):
     return decide(ORDER, not wrong, f"wrong: {', '.join(wrong)}" if wrong else counts)
 
 
-@part
+@report_part
 def bits_claim(setting, results):
     hashes = {}
     for network, *run in compared(setting):
@@ -123,7 +123,7 @@ class Judge:
         ranks = (self._widths + (None,))[:2]
         return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
 
-    @part
+    @report_part
     def decide(self, statement, groups, value, holds, text, lacks, of_all=all, ratio=False):
         """Decides whether `holds` of value(sweep) of each group, all of them or any. `lacks`: the
         reason if a sweep is missing; `ratio`: of a pair's values, the second over the first, stands

@@ -4,7 +4,7 @@ import dataclasses
 from cli.experiment.ddp_setups import (PAPERS, USUAL_MB, WHOLE_MB, backends, exact_backends,
                                        of_network, overlapped, widths, widths_of)
 from cli.experiment.results import EXPOSED
-from cli.experiment.study import bars, part, tabulate
+from cli.experiment.study import bars, report_part, tabulate
 from cli.experiment.work import LOSSES, TIMES, NamesOfBuckets
 from cli.runs.quantiles import mean, quantile
 
@@ -89,7 +89,7 @@ def runs(setting):
     return planned
 
 
-@part
+@report_part
 def names_table(setting, results):
     things = [(network, number, bucket) for network in setting.scale["networks"]
               for number, bucket in enumerate(results[names_name(network)].buckets)]
@@ -106,7 +106,7 @@ def names_table(setting, results):
         "batch normalization has rank 0's buffers. gradwire plan --model NAME names all tensors.")
 
 
-@part
+@report_part
 def times_table(setting, results):
     things = [(sweep, size, sweep.result(results, size).iteration_seconds())
               for sweep in sweeps(setting) for size in sweep.sizes]
@@ -132,7 +132,7 @@ def pictures(setting, results):
             for one in first]
 
 
-@part
+@report_part
 def picture(one, by_ranks, results):
     boxes = {f"{size_title(size)}, {sweep.ranks} ranks":
              sweep.result(results, size).iteration_seconds()

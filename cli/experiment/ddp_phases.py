@@ -3,7 +3,7 @@ from cli.experiment import phases
 from cli.experiment.ddp_buckets import bucket_name
 from cli.experiment.ddp_setups import (NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB,
                                        after_backward, listed, of_network, widths, widths_of)
-from cli.experiment.study import Statement, bars, decide_time, part, tabulate
+from cli.experiment.study import Statement, bars, decide_time, report_part, tabulate
 from cli.experiment.work import TIMES
 
 TITLE, SOURCE = "Where an iteration goes", "Fig. 6, latency breakdown"
@@ -42,7 +42,7 @@ def runs(setting):
             for network, backend, overlap, name in bars_of(setting) if overlap in options]
 
 
-@part
+@report_part
 def found(setting, results):
     """Returns a table and a figure."""
     measured = [(network, backend, overlap, results[name])
@@ -65,7 +65,7 @@ def found(setting, results):
                        kind="stacked")
 
 
-@part
+@report_part
 def claims(setting, results):
     times = {(network.title, backend, overlap): results[name].median_iteration()
              for network, backend, overlap, name in bars_of(setting)}

@@ -1,8 +1,8 @@
 """Sections 3.2.4, 3.3 and 5 of the DDP paper: round-robin groups, fewer exchanges, and scaling."""
 from cli.experiment.ddp_setups import (NEEDS, PAPERS, RING, USUAL_MB, backends, listed, overlapped,
                                        training, usual, usual_name)
-from cli.experiment.study import (Statement, counted, decide, decide_time, line, lines, part,
-                                  tabulate, tabulate_curves)
+from cli.experiment.study import (Statement, counted, decide, decide_time, line, lines,
+                                  report_part, tabulate, tabulate_curves)
 from cli.experiment.work import TIMES
 
 GROUPED_MB = 1  # so that there are buckets for all groups
@@ -67,7 +67,7 @@ def groups_times(setting, results, backend):
             for groups in setting.scale["groups"]}
 
 
-@part
+@report_part
 def by_groups(setting, results):
     """Returns a table and a figure."""
     title = "Time of an iteration by groups that buckets take turns on"
@@ -89,7 +89,7 @@ def passes_times(setting, results):
             for passes in setting.scale["passes"]}
 
 
-@part
+@report_part
 def passes_table(setting, results):
     things = [(passes, results[passes_name(setting, passes)]) for passes in setting.scale["passes"]]
     return tabulate("no-sync", "An exchange every N passes (no_sync)",
@@ -107,7 +107,7 @@ def scaling_times(setting, results, kind):
             .median_iteration() for ranks in setting.scale["scaling"]}
 
 
-@part
+@report_part
 def scaling(setting, results):
     """Returns a table and a figure."""
     x, titles = setting.scale["scaling"], {
@@ -132,7 +132,7 @@ def falls(values):
     return all(after < before for before, after in zip(values, values[1:]))
 
 
-@part
+@report_part
 def same_groups_claim(setting, results):
     hashes = {backend: set().union(*(results[groups_name(backend, groups)].hashes()
                                      for groups in setting.scale["groups"]))
@@ -142,7 +142,7 @@ def same_groups_claim(setting, results):
                       f"{backend} {len(of_backend)}" for backend, of_backend in hashes.items()))
 
 
-@part
+@report_part
 def groups_claim(setting, results):
     times = {backend: groups_times(setting, results, backend) for backend in PAPERS}
     return decide_time(setting, GROUPS,
@@ -151,7 +151,7 @@ def groups_claim(setting, results):
                                  for backend, of_one in times.items()))
 
 
-@part
+@report_part
 def passes_claim(setting, results):
     sent = {passes: results[passes_name(setting, passes)].sent_per_iteration()
             for passes in setting.scale["passes"]}
@@ -160,19 +160,19 @@ def passes_claim(setting, results):
                             for passes, size in sent.items()))
 
 
-@part
+@report_part
 def passes_time_claim(setting, results):
     times = passes_times(setting, results)
     return decide_time(setting, PASSES_TIME, falls([*times.values()]), listed(times))
 
 
-@part
+@report_part
 def strong_claim(setting, results):
     times = scaling_times(setting, results, STRONG)
     return decide_time(setting, STRONGER, falls([*times.values()]), listed(times))
 
 
-@part
+@report_part
 def weak_claim(setting, results):
     times = [*scaling_times(setting, results, WEAK).values()]
     efficiency = times[0] / times[-1]

@@ -4,7 +4,7 @@ from cli.experiment.ddp_scaling import groups_name
 from cli.experiment.ddp_setups import (NEEDS, RING, USUAL_MB, after_backward, overlapped, training,
                                        usual_name)
 from cli.experiment.results import EXPOSED, largest_difference
-from cli.experiment.study import Statement, decide, decide_time, part, tabulate
+from cli.experiment.study import Statement, decide, decide_time, report_part, tabulate
 from cli.experiment.work import LOSSES, TIMES, Late
 from cli.runs.quantiles import mean
 
@@ -83,7 +83,7 @@ def shuffles(setting, results):
     return {way: results[shuffle_name(setting, way)] for way in (OVERLAP, *SHUFFLES)}
 
 
-@part
+@report_part
 def shuffle_table(setting, results):
     of_ways = shuffles(setting, results)
     return tabulate("shuffles", "Gradients by a ring, a tree of shuffles, and a driver", LECTURE,
@@ -121,7 +121,7 @@ def waited(setting, result):
     return exposed_of(result, range(setting.scale["ranks"] - 1))
 
 
-@part
+@report_part
 def late_table(setting, results):
     last = setting.scale["ranks"] - 1
     things = [(when, overlap, results[late_name(when, overlap)])
@@ -157,13 +157,13 @@ def found(setting, results):
     return [shuffle_table(setting, results), late_table(setting, results)]
 
 
-@part
+@report_part
 def tree_claim(setting, results):
     difference = largest_difference(results[groups_name(RING, 1)], results[TREE_LOSSES], FEW_STEPS)
     return decide(TREE_LOSS, difference <= TOLERANCE, f"{difference:.1e}, relative, over all ranks")
 
 
-@part
+@report_part
 def shuffle_claim(setting, results):
     times = {way: result.median_iteration() for way, result in shuffles(setting, results).items()
              if way != OVERLAP}
@@ -171,7 +171,7 @@ def shuffle_claim(setting, results):
                        ", ".join(f"{way} {seconds:.4f} s" for way, seconds in times.items()))
 
 
-@part
+@report_part
 def output_claim(setting, results):
     during, after = (results[shuffle_name(setting, way)].phase(EXPOSED)
                      for way in (OVERLAP, AT_END))
@@ -179,7 +179,7 @@ def output_claim(setting, results):
                        f"during {during:.4f} s, after {after:.4f} s")
 
 
-@part
+@report_part
 def waits_claim(setting, results):
     grown = {overlap: waited(setting, results[late_name(LATE, overlap)]) -
              waited(setting, results[late_name(ON_TIME, overlap)]) for overlap in (True, False)}
@@ -189,7 +189,7 @@ def waits_claim(setting, results):
                   f"{delay:g} s; all ranks sleep in place of computing")
 
 
-@part
+@report_part
 def still_claim(setting, results):
     during, after = (results[late_name(LATE, overlap)].median_iteration()
                      for overlap in (True, False))

@@ -18,7 +18,8 @@ from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import OF_ALL_RUNS, REPORT, Folder
 from cli.experiment.results import result_of
 from cli.experiment.statements import listed
-from cli.experiment.study import EndedRuns, Setting, experiment_called, sizes_with, tabulate
+from cli.experiment.study import (EndedRuns, Findings, Setting, experiment_called, report_part,
+                                  sizes_with, tabulate)
 from cli.experiment.work import SAMPLES
 from cli.hosts.probe import machine
 from cli.report.document import drawing_module
@@ -122,7 +123,7 @@ def find(experiment, setting, works, steps):
     if missing:
         results = EndedRuns(results, (work.name for work in works
                                       if {work.name, times_name(setting, work)} & missing))
-    findings = experiment.find(setting, results)
+    findings = report_part(experiment.find)(setting, results) or Findings([], [], [])
     if missing:
         findings = findings.without_gaps(experiment.statements)
         findings.shown.insert(0, ended_table(steps))

@@ -11,7 +11,7 @@ import pathlib
 import re
 
 from cli.experiment.devices import FULL_SIZE, WORK, WORK_PER_SECOND, OnDevices
-from cli.experiment.study import part, tabulate
+from cli.experiment.study import report_part, tabulate
 from cli.experiment.work import SECONDS_TO_START, options_text
 from cli.runs.failure import EXIT_USAGE, Failure, failing
 
@@ -105,7 +105,7 @@ def pretrainings(setting, models):
     return [pretraining(setting, model) for model in models]
 
 
-@part
+@report_part
 def weights_table(setting, results, models):
     """Returns a list of a table, which is empty if weights are random."""
     files = {model: weights_of(setting, model) for model in models}

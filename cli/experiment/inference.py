@@ -4,8 +4,8 @@ from cli.experiment.data_parallel import SOURCE
 from cli.experiment.devices import (CORES, OnDevices, communication, computation,
                                     images_note, lacks_cores, times_series)
 from cli.experiment.results import largest_difference
-from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines, part,
-                                  tabulate)
+from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
+                                  report_part, tabulate)
 from cli.experiment.work import whole_epochs
 from cli.runs.quantiles import mean
 
@@ -71,7 +71,7 @@ def runs(setting):
     return [run_of(setting, kind, batch) for batch in setting.scale["batches"] for kind in KINDS]
 
 
-@part
+@report_part
 def times_by_batch(setting, results):
     """Returns a table and a figure."""
     things = [(batch, kind, results[name_of(kind, batch)])
@@ -89,7 +89,7 @@ def times_by_batch(setting, results):
                        times_series([result for *_, result in things]), kind="stacked")
 
 
-@part
+@report_part
 def part_picture(setting, results, part, kinds):
     title = part.__name__
     return lines(title, f"{title.capitalize()} of a batch", FIGURE, ("batch", f"{title} (s)"),
@@ -98,7 +98,7 @@ def part_picture(setting, results, part, kinds):
                  y_from_zero=True)
 
 
-@part
+@report_part
 def same_scores_claim(setting, results):
     hashes = {batch: {results[name_of(kind, batch)].summary["outputs_sha256"] for kind in SEVERAL}
               for batch in setting.scale["batches"]}
@@ -107,7 +107,7 @@ def same_scores_claim(setting, results):
                             for batch, of_batch in hashes.items()))
 
 
-@part
+@report_part
 def single_claim(setting, results):
     difference = max(largest_difference(results[name_of("single", batch)],
                                         results[name_of(kind, batch)], None)
@@ -134,28 +134,28 @@ def decide_times(setting, statement, holds, seconds, of=""):
                   lacks_cores(setting, setting.scale["devices"]))
 
 
-@part
+@report_part
 def spike_claim(setting, results):
     vanilla = times(setting, results, "vanilla", computation)
     smallest = setting.scale["batches"][0]
     return decide_times(setting, SPIKE, max(vanilla, key=vanilla.get) == smallest, vanilla)
 
 
-@part
+@report_part
 def faster_claim(setting, results, part):
     by_batch = gaps(setting, results, part)
     return decide_times(setting, FASTER[part], mean(list(by_batch.values())) > 0, by_batch,
                         "native less vanilla: ")
 
 
-@part
+@report_part
 def alike_claim(setting, results):
     native = times(setting, results, "native", computation)
     return decide_times(setting, NATIVE_ALIKE,
                         max(native.values()) <= ALIKE * min(native.values()), native)
 
 
-@part
+@report_part
 def gap_claim(setting, results):
     sizes = {batch: abs(gap) for batch, gap in gaps(setting, results, communication).items()}
     shrinks = all(after < before for before, after in zip(list(sizes.values()),

@@ -8,7 +8,7 @@ from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Meas
                                       counts_with_cores, device_threads, most_with_cores,
                                       ring_bytes)
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted, decide,
-                                  decide_time, part)
+                                  decide_time, report_part)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
@@ -76,7 +76,7 @@ def runs(setting):
             *lab_data.runs(setting)]
 
 
-@part
+@report_part
 def bytes_claim(results):
     sizes = results[SIZES]
     planned = (round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, sizes.gradient)),
@@ -86,7 +86,7 @@ def bytes_claim(results):
                   f"{sent[1]:,}, planned {planned[1]:,}")
 
 
-@part
+@report_part
 def worse_claim(results, sizes):
     small, large = (large_batch.losses_by_epoch(results, way)[-1] for way in LARGE)
     return decide(WORSE, small < large, f"small batch {small:.4f}, large batch {large:.4f}",
@@ -186,7 +186,7 @@ def notes(setting):
     return said
 
 
-@part
+@report_part
 def last_epoch_table(setting, results):
     sizes = setting.scale["large"]
     table = large_batch.last_epoch_table(setting, sizes, results, LARGE)
@@ -194,7 +194,7 @@ def last_epoch_table(setting, results):
         table, note=f"{table.note}\n\n{lab_answers.remedies(setting, sizes, results)}")
 
 
-@part
+@report_part
 def measured_way(setting, results, way):
     """Returns a list of a Measured."""
     return [Measured(setting, results, way)]

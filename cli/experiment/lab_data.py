@@ -4,7 +4,7 @@ import array
 import base64
 import math
 
-from cli.experiment.study import Statement, Table, counted, decide, part
+from cli.experiment.study import Statement, Table, counted, decide, report_part
 from cli.experiment.lab_sweep import LOADERS, SIZES
 from cli.experiment.work import DDP, LOSSES, Order, Training, samples_of
 from cli.runs.tables import Column
@@ -50,7 +50,7 @@ def runs(setting):
             *(exchange_run(setting, broadcast) for broadcast in SWITCHES)]
 
 
-@part
+@report_part
 def order_table(results):
     rows = []
     for set_epoch in SWITCHES:
@@ -65,7 +65,7 @@ def order_table(results):
                  "Without it every epoch has the same batches; only augmentation differs.")
 
 
-@part
+@report_part
 def order_claim(results):
     kept, changed = (results[order_name(set_epoch)].epochs for set_epoch in ("false", "true"))
     return decide(ORDER, kept[0] == kept[1] and changed[0] != changed[1],
@@ -82,7 +82,7 @@ def buffers_sent(results):
     return results[buffers_name("true")].sent_per_iteration() - gradients_sent(results)
 
 
-@part
+@report_part
 def kinds_table(results):
     kinds = [("gradients", gradients_sent(results)),
              ("BatchNorm statistics of rank 0", buffers_sent(results)), ("parameters", 0)]
@@ -105,7 +105,7 @@ def distance(summary, to):
     return math.dist(floats_of(summary), floats_of(to)) / math.hypot(*floats_of(to))
 
 
-@part
+@report_part
 def drift_table(results):
     rows = []
     for broadcast in SWITCHES:
@@ -125,7 +125,7 @@ def drift_table(results):
                  "0's. Accuracies are tested only at full scale.")
 
 
-@part
+@report_part
 def drift_claim(results):
     kept, drifted = ([rank.summary["buffers_sha256"]
                       for rank in results[buffers_name(broadcast)].ranks] for broadcast in SWITCHES)

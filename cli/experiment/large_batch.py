@@ -3,7 +3,7 @@ import dataclasses
 import math
 
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, bars, decide,
-                                  line, lines, part, tabulate, tabulate_curves)
+                                  line, lines, report_part, tabulate, tabulate_curves)
 from cli.experiment.work import DDP, LOSSES, Training, fits, samples_of
 from cli.runs import training
 
@@ -123,7 +123,7 @@ def losses_by_epoch(results, way):
     return [epoch["loss"] for epoch in results[way.name].epochs()]
 
 
-@part
+@report_part
 def by_epoch(results):
     """Returns a table and a figure."""
     title, source = "Training loss by epoch", "Q4, and remedies"
@@ -136,7 +136,7 @@ def by_epoch(results):
                    for way, values in losses.items()]))
 
 
-@part
+@report_part
 def accuracy_picture(results):
     return bars("accuracy", "Training accuracy of the last epoch", "Q4, and remedies",
                 "training accuracy (%)", [way.title for way in WAYS],
@@ -155,12 +155,12 @@ def needs_epochs(sizes):
     return "" if "epochs" in sizes else NEEDS_EPOCHS
 
 
-@part
+@report_part
 def worse_claim(results, sizes):
     return loss_claim(WORSE, results, sizes, SMALL, PLAIN, (SMALL, PLAIN))
 
 
-@part
+@report_part
 def remedy_claim(results, sizes):
     return loss_claim(REMEDY, results, sizes, WARMED, PLAIN, (PLAIN, SCALED, WARMED))
 
@@ -176,7 +176,7 @@ def is_warm_up(found, start, end, steps):
             rising[-1] <= end * (1 + 1e-9) and all(math.isclose(rate, end) for rate in rest))
 
 
-@part
+@report_part
 def rate_claim(setting, results):
     sizes = setting.scale
     end = lr_of(setting, sizes, SCALED)
@@ -189,7 +189,7 @@ def rate_claim(setting, results):
                   f"{warm[0]:.4g} to {warm[-1]:.4g}")
 
 
-@part
+@report_part
 def steps_claim(setting, results):
     counts = {way: (results[way.name].iterations,
                     setting.scale.get("epochs", 0) * steps_per_epoch(setting, setting.scale, way))
@@ -208,7 +208,7 @@ def find(setting, results):
     return Findings(
         [rate_claim(setting, results), steps_claim(setting, results),
          worse_claim(results, sizes), remedy_claim(results, sizes)],
-        [part(last_epoch_table)(setting, sizes, results, WAYS), *by_epoch(results),
+        [report_part(last_epoch_table)(setting, sizes, results, WAYS), *by_epoch(results),
          accuracy_picture(results)], notes)
 
 

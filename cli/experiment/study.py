@@ -260,7 +260,7 @@ class EndedRuns(dict):
             raise NotRun(name)
 
 
-def part(function):
+def report_part(function):
     """Makes a function that returns a part of a report, or several: it returns none of them if they
     need a run that has not ended."""
     @functools.wraps(function)
@@ -280,7 +280,7 @@ class Findings:
 
     def without_gaps(self, statements):
         """Returns the findings of an experiment that has ended early: without the parts that are
-        left out (see part()), and with a Claim for each of `statements`."""
+        left out (see report_part()), and with a Claim for each of `statements`."""
         claims = {claim.key: claim for claim in self.claims if claim}
         return Findings([claims.get(one.key) or Claim(one.text, one.source, NOT_RUN, NEEDS_RUNS,
                                                       key=one.key) for one in statements],

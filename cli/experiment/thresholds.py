@@ -4,7 +4,7 @@ import math
 
 from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_REPLICATION, BY_WIDTH,
                                     FACTORS, MODELS, ONE_LAYER, SAMPLES, measured)
-from cli.experiment.study import Statement, bars, decide, part, tabulate
+from cli.experiment.study import Statement, bars, decide, report_part, tabulate
 
 SOURCE = "figure of epochs to a loss threshold"
 QUANTITY = "epochs until the loss is at most the threshold"
@@ -113,7 +113,7 @@ def decide_known(statement, holds, found):
                   f"needs {statement.needs}" if holds is None else "")
 
 
-@part
+@report_part
 def models_claim(setting, results):
     """Judges the classifiers whose sizes the report has."""
     found = reached(setting, results, BY_MODEL)
@@ -126,7 +126,7 @@ def models_claim(setting, results):
     return decide_known(BY_SIZE, None if undecided else first_late > last_early, found)
 
 
-@part
+@report_part
 def order_claim(setting, results, factor):
     found = reached(setting, results, factor)
     epochs = [one.epochs for one in found]
@@ -134,7 +134,7 @@ def order_claim(setting, results, factor):
                         rises(epochs if RISES[factor.key] else epochs[::-1]), found)
 
 
-@part
+@report_part
 def same_claim(setting, results):
     found = reached(setting, results, BY_REPLICATION)
     native, vanilla = (one.epochs for one in found)
@@ -149,7 +149,7 @@ def claims(setting, results):
             same_claim(setting, results)]
 
 
-@part
+@report_part
 def table(setting, results):
     found = [one for factor in FACTORS for one in reached(setting, results, factor)]
     return tabulate("threshold", f"Until the loss is at most {setting.scale['threshold']:g}",
@@ -165,7 +165,7 @@ def table(setting, results):
         "reached in this run. The report does not say its threshold.")
 
 
-@part
+@report_part
 def picture(setting, results, factor):
     found = reached(setting, results, factor)
     return bars(f"threshold-by-{factor.key}", f"Epochs to the threshold by {factor.title}",

@@ -4,7 +4,7 @@ import math
 import statistics
 
 from cli.experiment.study import (HOSTS, LEARNING, Experiment, Findings, Statement, decide,
-                                  decide_time, line, lines, part, tabulate)
+                                  decide_time, line, lines, report_part, tabulate)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
@@ -291,7 +291,7 @@ def bytes_claim(studies):
                   f"not so: {', '.join(wrong)}" if wrong else ", ".join(shares))
 
 
-@part
+@report_part
 def models_claim(setting, results):
     apart = [name for name in
              (name_of(task, method, link, seed) for task in tasks(setting) for method in OWN
@@ -373,7 +373,7 @@ def notes(setting):
     return said
 
 
-@part
+@report_part
 def study_of(setting, results, task, link):
     """Returns a list of a Study."""
     return [Study(setting, results, task, link)]
