@@ -49,7 +49,7 @@ struct Case {
   BackendCluster::Settings settings;
 };
 
-class AggregatorsTest : public testing::TestWithParam<Case> {};
+class AggregatorsTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(AggregatorsTest, RunStep_TwoSteps_ExactlyTheFold) {
   BackendCluster cluster(GetParam().backend, kRanks, {{4 * kElements, v1::DTYPE_FLOAT32}},
@@ -80,7 +80,7 @@ std::vector<Case> AllCases() {
           {"sharded_4_aggregators", "sharded", {1 << 20, 4, 1, v1::DTYPE_FLOAT32}}};
 }
 
-INSTANTIATE_TEST_SUITE_P(AllAggregators, AggregatorsTest, testing::ValuesIn(AllCases()),
+INSTANTIATE_TEST_SUITE_P(AllAggregators, AggregatorsTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {

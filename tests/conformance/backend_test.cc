@@ -126,7 +126,7 @@ std::string NameOf(const Case& value) {
 // Instead of the raw bytes of the parameter.
 void PrintTo(const Case& value, std::ostream* out) { *out << NameOf(value); }
 
-std::string CaseName(const testing::TestParamInfo<Case>& info) { return NameOf(info.param); }
+std::string CaseName(const ::testing::TestParamInfo<Case>& info) { return NameOf(info.param); }
 
 std::vector<Case> OneRankEach(const std::vector<int>& world_sizes) {
   std::vector<Case> cases;
@@ -172,7 +172,7 @@ std::vector<Case> DealCases() {
   return cases;
 }
 
-class BackendTest : public testing::TestWithParam<Case> {
+class BackendTest : public ::testing::TestWithParam<Case> {
  protected:
   // Runs `steps` steps and checks what came out.
   void RunAndCheck(const std::vector<BucketSpec>& buckets, int steps,
@@ -277,7 +277,7 @@ TEST_P(BackendOrderTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks
   Check(buckets, terms, data);
 }
 
-class BackendHalfTest : public testing::TestWithParam<Case> {
+class BackendHalfTest : public ::testing::TestWithParam<Case> {
  protected:
   // Rank 1 itself rounds its value, also in the ring.
   static constexpr size_t kAt = 4 * 55;
@@ -333,7 +333,7 @@ TEST_P(BackendHalfTest, AllReduce_Halves_MoveHalfTheBytes) {
   EXPECT_NEAR(sent[1], sent[0] / 2.0, 2 * 4096);
 }
 
-class BackendFaultTest : public testing::TestWithParam<Case> {
+class BackendFaultTest : public ::testing::TestWithParam<Case> {
  protected:
   BackendFaultTest()
       : buckets_({{4 * 1000, v1::DTYPE_FLOAT32}}),
@@ -361,8 +361,8 @@ TEST_P(BackendFaultTest, AllReduce_OtherRankStaysAway_DeadlineExceededNamesIt) {
   Start(absl::Milliseconds(300));
   const absl::Status status = Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("rank 0"));
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("step 0"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("rank 0"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("step 0"));
 }
 
 TEST_P(BackendFaultTest, Cancel_StepUnderWay_EndsWithReason) {
@@ -378,7 +378,7 @@ TEST_P(BackendFaultTest, AllReduce_AfterCancel_EndsWithReason) {
 }
 
 // Two models in one run, of which one's buffers come from rank 0, which is ahead.
-class BackendLayoutsTest : public testing::TestWithParam<Case> {
+class BackendLayoutsTest : public ::testing::TestWithParam<Case> {
  protected:
   static constexpr size_t kBytes = 4000;
   static constexpr LayoutId kGradients{0}, kBuffers{1};
@@ -419,18 +419,18 @@ TEST_P(BackendLayoutsTest, Expect_OtherLayoutsBytesCameBefore_AreKeptAndHoldUpNo
 }
 
 // A worker alone is its own neighbour; 16 are more than there are cores.
-INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendTest, testing::ValuesIn(OneRankEach({1, 2, 3, 5})),
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendTest, ::testing::ValuesIn(OneRankEach({1, 2, 3, 5})),
                          CaseName);
-INSTANTIATE_TEST_SUITE_P(Long, BackendTest, testing::ValuesIn(OneRankEach({16})), CaseName);
-INSTANTIATE_TEST_SUITE_P(Halves, BackendTest, testing::ValuesIn(HalfCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(Deals, BackendTest, testing::ValuesIn(DealCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(Deals, BackendDealTest, testing::ValuesIn(DealCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendOrderTest, testing::ValuesIn(OneRankEach({2, 5})),
+INSTANTIATE_TEST_SUITE_P(Long, BackendTest, ::testing::ValuesIn(OneRankEach({16})), CaseName);
+INSTANTIATE_TEST_SUITE_P(Halves, BackendTest, ::testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Deals, BackendTest, ::testing::ValuesIn(DealCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Deals, BackendDealTest, ::testing::ValuesIn(DealCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendOrderTest, ::testing::ValuesIn(OneRankEach({2, 5})),
                          CaseName);
-INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, testing::ValuesIn(HalfCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendLayoutsTest, testing::ValuesIn(AnyOrderCases()),
+INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, ::testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendLayoutsTest, ::testing::ValuesIn(AnyOrderCases()),
                          CaseName);
-INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendFaultTest, testing::ValuesIn(OneRankEach({3})),
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendFaultTest, ::testing::ValuesIn(OneRankEach({3})),
                          CaseName);
 
 }  // namespace

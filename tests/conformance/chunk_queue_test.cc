@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPieceBytes = 1024;
 constexpr uint64_t kWindow = 2 * kPieceBytes;
 
-class ChunkQueueTest : public testing::Test {
+class ChunkQueueTest : public ::testing::Test {
  protected:
   static std::shared_ptr<FoldTransfer> MakeTransfer(int layout, int bucket) {
     const BucketSpec spec{8 * kPieceBytes, v1::DTYPE_FLOAT32};

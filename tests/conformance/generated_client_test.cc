@@ -15,9 +15,9 @@
 namespace gradwire {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class GeneratedClientTest : public testing::Test {
+class GeneratedClientTest : public ::testing::Test {
  protected:
   GeneratedClientTest()
       : cluster_("coordinator", 1, {{8, v1::DTYPE_FLOAT32}}),
@@ -142,10 +142,10 @@ TEST_F(GeneratedClientTest, Missing_NothingIsHandedIn_TheRankUntilItsStepIsOver)
   request.set_run_id(chunk_.run_id());
   request.set_epoch(1);
   request.set_generation(1);
-  EXPECT_THAT(MissingRanks(request), testing::ElementsAre(0));
+  EXPECT_THAT(MissingRanks(request), ::testing::ElementsAre(0));
   v1::GatherReply gathered;
   ASSERT_TRUE(Gather(&gathered).ok());
-  EXPECT_THAT(MissingRanks(request), testing::IsEmpty());
+  EXPECT_THAT(MissingRanks(request), ::testing::IsEmpty());
 }
 
 TEST_F(GeneratedClientTest, Gather_WrongTotal_InvalidArgument) {

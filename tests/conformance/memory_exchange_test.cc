@@ -21,7 +21,7 @@
 namespace gradwire {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 View TwoWorkers() {
   View view;

@@ -19,7 +19,7 @@
 namespace gradwire {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Writer = SharedMemory::Writer;
 
 uint32_t Self() { return static_cast<uint32_t>(getpid()); }

@@ -23,7 +23,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr absl::Duration kAtOnce = absl::Milliseconds(100);
+// Loading torch would take longer.
+constexpr absl::Duration kAtOnce = absl::Milliseconds(300);
 
 // Of five tries, as other processes may have the cores during some.
 template <typename Try>

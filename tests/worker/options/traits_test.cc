@@ -50,7 +50,7 @@ TEST(Traits, CheckMpirun_OnlyBackEndsThatNeedIt_AndOnlyWithoutIt) {
   const absl::Status status = CheckMpirun("mpi", {{"SLURM_PROCID", "0"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("back end mpi: got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK"));
+              ::testing::HasSubstr("back end mpi: got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK"));
 }
 
 // Places that compare with a word that is also a row's name.
