@@ -43,6 +43,8 @@ struct ChunkHeader {
   uint32_t hop = 0;
   uint64_t covers = 0;
   ChunkClocks clocks = {};
+  uint32_t slot = 0;  // 0: the payload is in the message
+  uint32_t slot_bytes = 0;
 };
 
 // Returns "step 7, rank 2, bucket 0, offset 1048576" for messages, after the layout unless it is 0.

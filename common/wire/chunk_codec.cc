@@ -5,6 +5,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -35,12 +36,15 @@ enum Field {
   kCovers = 13,
   kClocks = 14,
   kPayload = 15,
+  kSlot = 16,
+  kSlotBytes = 17,
 };
 
 // One double and two varints, each with its tag.
 constexpr size_t kMaxClocksBytes = 31;
-// run_id 16 + 2 bytes, eleven varints of at most 10 + 1, fixed64 + 1, clocks + 2, payload length.
-constexpr size_t kMaxHeaderBytes = 187 + kMaxClocksBytes + 2;
+// run_id 16 + 2 bytes, eleven varints of at most 10 + 1, fixed64 + 1, clocks + 2, payload length;
+// two varints of at most 5 + 2.
+constexpr size_t kMaxHeaderBytes = 187 + kMaxClocksBytes + 2 + 14;
 
 uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
   if (value == 0) return out;  // proto3 omits default values
@@ -79,14 +83,17 @@ uint64_t HeaderChecksum(const ChunkHeader& header) {
                              header.covers,
                              rate,
                              header.clocks.slowest,
-                             header.clocks.fastest};
+                             header.clocks.fastest,
+                             header.slot,
+                             header.slot_bytes};
+  const size_t count = std::size(values) - (header.slot == 0 ? 2 : 0);
   uint8_t bytes[sizeof(RunId) + sizeof(values)];
   uint8_t* out =
       CodedOutputStream::WriteRawToArray(header.run_id.data(), header.run_id.size(), bytes);
-  for (const uint64_t value : values) {
-    out = CodedOutputStream::WriteLittleEndian64ToArray(value, out);
+  for (size_t i = 0; i < count; ++i) {
+    out = CodedOutputStream::WriteLittleEndian64ToArray(values[i], out);
   }
-  return Checksum(absl::Span<const uint8_t>(bytes, sizeof(bytes)));
+  return Checksum(absl::Span<const uint8_t>(bytes, out - bytes));
 }
 
 absl::Status Malformed(absl::string_view what) {
@@ -152,8 +159,8 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
     return in->ReadLittleEndian64(&header->checksum);
   }
   if (type != WireFormatLite::WIRETYPE_VARINT) return WireFormatLite::SkipField(in, tag);
-  const bool is_int =
-      field == kRank || field == kBucket || field == kDtype || field == kHop || field == kLayout;
+  const bool is_int = field == kRank || field == kBucket || field == kDtype || field == kHop ||
+                      field == kLayout || field == kSlot || field == kSlotBytes;
   uint64_t value = 0;
   if (!ReadVarint(in, is_int ? kInt : kAny, &value)) return false;
   switch (field) {
@@ -189,6 +196,12 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
       break;
     case kCovers:
       header->covers = value;
+      break;
+    case kSlot:
+      header->slot = static_cast<uint32_t>(value);
+      break;
+    case kSlotBytes:
+      header->slot_bytes = static_cast<uint32_t>(value);
       break;
     default:
       break;  // a later version's field
@@ -276,6 +289,8 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
   out = WriteVarint(kLayout, header.layout.value(), out);
   out = WriteVarint(kCovers, header.covers, out);
   out = WriteClocks(header.clocks, out);
+  out = WriteVarint(kSlot, header.slot, out);
+  out = WriteVarint(kSlotBytes, header.slot_bytes, out);
   if (payload_bytes > 0) {
     out = WireFormatLite::WriteTagToArray(kPayload, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
     out = CodedOutputStream::WriteVarint64ToArray(payload_bytes, out);

@@ -18,7 +18,8 @@ namespace gradwire {
 //   6  a run may wait: Paused, followed by a further View
 //   7  a run may keep checkpoints, and may begin with a later step than 0;
 //      Ready reports the samples of its step; the ring's means enter each host once
-constexpr uint32_t kProtocolVersion = 7;
+//   8  a hop between two workers of a host may name a slot of memory instead of its payload
+constexpr uint32_t kProtocolVersion = 8;
 
 // The checksum of a session's message, see membership.proto. TCP's own checksum misses one of
 // 65,536 corrupt packets, and HTTP/2 ignores a frame with an unknown type or stream.

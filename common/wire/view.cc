@@ -111,6 +111,12 @@ bool View::SharesMemory() const {
   });
 }
 
+bool View::SharesMemoryWith(const Member& member) const {
+  return std::any_of(members.begin(), members.end(), [&](const Member& own) {
+    return own.incarnation == self && !own.memory.empty() && own.memory == member.memory;
+  });
+}
+
 std::vector<Rank> View::OwnRanks() const {
   for (const Member& member : members) {
     if (member.incarnation == self) return member.ranks;

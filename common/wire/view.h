@@ -53,6 +53,8 @@ struct View {
   bool Carries(Rank rank) const { return Carrier(rank).incarnation == self; }
   // Returns whether all workers can map each other's memory.
   bool SharesMemory() const;
+  // Returns whether the receiver and a member, which is not the receiver, can.
+  bool SharesMemoryWith(const Member& member) const;
   // Returns the receiver's ranks, ascending; none if it is an aggregator.
   std::vector<Rank> OwnRanks() const;
 };

@@ -109,9 +109,9 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     Member member{MakeIncarnation(), "127.0.0.1:0", {}};
     for (const int rank : ranks) member.ranks.emplace_back(rank);
     member.pid = static_cast<uint32_t>(getpid());
-    member.memory = MemoryId();
-    member.limits = settings.limits;
     const int host = settings.hosts.empty() ? 0 : settings.hosts[workers_.size()];
+    member.memory = absl::StrCat(MemoryId(), host == 0 ? "" : absl::StrCat(" of host ", host));
+    member.limits = settings.limits;
     const std::vector<grpc::Service*> services = state.backend->services();
     if (!services.empty()) {
       state.server = Serve(services, &member.address, absl::StrCat("127.0.0.", 1 + host));

@@ -50,14 +50,17 @@ struct Outcome {
   Data data;
   std::map<int, uint64_t> sent;  // bytes to other hosts, by host
   uint64_t crossed = 0;          // bytes between any two hosts
+  uint64_t within = 0;           // bytes between workers of a host, through the network
+  uint64_t received = 0;         // bytes, through the network
 };
 
 Outcome RunSteps(const Layout& layout, const std::vector<BucketSpec>& buckets, v1::DType wire,
-                 int steps) {
+                 int steps, const std::string& backend = "ring") {
   BackendCluster::Settings settings;
   settings.wire = wire;
   settings.hosts = layout.hosts;
-  BackendCluster cluster("ring", layout.deal, buckets, settings);
+  settings.groups = 2;
+  BackendCluster cluster(backend, layout.deal, buckets, settings);
   Outcome outcome;
   for (int step = 0; step < steps; ++step) {
     outcome.data = RandomData(buckets, layout.world_size());
@@ -71,8 +74,13 @@ Outcome RunSteps(const Layout& layout, const std::vector<BucketSpec>& buckets, v
     for (const int rank : layout.deal[worker]) host_of[Rank(rank)] = layout.hosts[worker];
   }
   for (size_t worker = 0; worker < layout.deal.size(); ++worker) {
-    for (const auto& [link, bytes] : cluster.exchange(static_cast<int>(worker)).totals().sent_on) {
-      if (host_of.at(link.first) == host_of.at(link.second)) continue;
+    const TransferTotals totals = cluster.exchange(static_cast<int>(worker)).totals();
+    outcome.received += totals.bytes_received;
+    for (const auto& [link, bytes] : totals.sent_on) {
+      if (host_of.at(link.first) == host_of.at(link.second)) {
+        outcome.within += bytes;
+        continue;
+      }
       outcome.sent[host_of.at(link.first)] += bytes;
       outcome.crossed += bytes;
     }
@@ -99,6 +107,22 @@ TEST_P(HostsTest, RunStep_RanksShareHosts_HaveTheBitsOfHostsOfTheirOwn) {
     const Outcome apart = RunSteps(Apart(GetParam().world_size()), buckets, wire, 2);
     EXPECT_TRUE(shared.data == apart.data) << "wire " << wire;
     EXPECT_LT(shared.crossed, apart.crossed);
+  }
+}
+
+TEST_P(HostsTest, RunStep_HopsOfAHostThroughMemory_SameBitsAndOnlyTheOthersAreSent) {
+  const std::vector<BucketSpec> buckets = {{16 * kElements, v1::DTYPE_FLOAT32},
+                                           {22080, v1::DTYPE_BYTES, Rank(1)},
+                                           {2000000, v1::DTYPE_FLOAT32},
+                                           {8, v1::DTYPE_FLOAT32}};
+  for (const v1::DType wire : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16}) {
+    const Outcome network = RunSteps(GetParam(), buckets, wire, 3);
+    const Outcome memory = RunSteps(GetParam(), buckets, wire, 3, "auto");
+    EXPECT_TRUE(memory.data == network.data) << "wire " << wire;
+    EXPECT_EQ(memory.sent, network.sent);
+    EXPECT_GT(network.within, 0u);
+    EXPECT_EQ(memory.within, 0u);
+    EXPECT_EQ(memory.received, memory.crossed);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "tests/support/sealed_chunk.h"
 #include "worker/backends/hops/hop_plan.h"
 #include "worker/backends/hops/hop_plans.h"
+#include "worker/backends/hops/hop_slots.h"
 
 namespace gradwire {
 namespace {
@@ -206,6 +207,81 @@ TEST_F(NeighborStreamTest, FirstChunk_WrongChecksum_RefusedAndTheRunGoesOn) {
   v1::Chunk chunk = chunks_[0];
   chunk.set_checksum(1);
   ExpectRefused(chunk, grpc::StatusCode::DATA_LOSS, "expected");
+  ExpectStepWorks(0);
+}
+
+// The first chunk, with its payload in a slot of rank 0's memory.
+class SlotStreamTest : public NeighborStreamTest {
+ protected:
+  SlotStreamTest() : in_slot_(chunks_[0]) {
+    const std::string& payload = chunks_[0].payload();
+    const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
+    in_slot_.set_slot(slots_->Put({{bytes, payload.size()}}).value());
+    in_slot_.set_slot_bytes(static_cast<uint32_t>(payload.size()));
+    in_slot_.clear_payload();
+    SealChunk(&in_slot_, payload);
+  }
+  // Seals it anew, with the payload that it has by then.
+  void ExpectRefusedSealed(v1::Chunk chunk, grpc::StatusCode code, const std::string& text) {
+    SealChunk(&chunk);
+    ExpectRefused(chunk, code, text);
+    ExpectStepWorks(0);
+  }
+
+  const std::unique_ptr<HopSlotWriter> slots_ = HopSlotWriter::Make(cluster_.ViewOf(0), 0).value();
+  v1::Chunk in_slot_;
+};
+
+TEST_F(SlotStreamTest, Chunk_PayloadInASlot_TakenAndTheSlotIsEmpty) {
+  std::future<absl::Status> done = Contribute();
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(in_slot_));
+  ASSERT_TRUE(caller.Write(chunks_[1]));
+  while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
+  EXPECT_EQ(cluster_.exchange(kReceiver).totals().bytes_received, chunks_[1].payload().size());
+  const auto reader = HopSlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE((*reader)->Get(1, 0).ok());  // it holds 0 bytes
+}
+
+TEST_F(SlotStreamTest, Chunk_BeforeTheReceiversTerms_IsKeptAndTheSlotIsEmpty) {
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(in_slot_));
+  ASSERT_TRUE(caller.Write(chunks_[1]));
+  while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
+  const auto reader = HopSlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE((*reader)->Get(1, 0).ok());
+}
+
+TEST_F(SlotStreamTest, Chunk_OtherBytesInTheSlot_RefusedAndTheRunGoesOn) {
+  in_slot_.set_checksum(1);
+  ExpectRefused(in_slot_, grpc::StatusCode::DATA_LOSS, "expected");
+  ExpectStepWorks(0);
+}
+
+TEST_F(SlotStreamTest, Chunk_SlotHoldsMore_RefusedAndTheRunGoesOn) {
+  in_slot_.set_slot_bytes(8);
+  ExpectRefusedSealed(in_slot_, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes in slot 1");
+}
+
+TEST_F(SlotStreamTest, Chunk_SlotThatThereIsNot_RefusedAndTheRunGoesOn) {
+  in_slot_.set_slot(HopSlots::kCount + 1);
+  ExpectRefusedSealed(in_slot_, grpc::StatusCode::FAILED_PRECONDITION, "-hop-1-data");
+}
+
+TEST_F(SlotStreamTest, Chunk_SlotAndAPayload_RefusedAndTheRunGoesOn) {
+  in_slot_.set_payload("both");
+  ExpectRefusedSealed(in_slot_, grpc::StatusCode::INVALID_ARGUMENT,
+                      "expected a payload of 4 as the last field");
+}
+
+TEST_F(SlotStreamTest, Chunk_OfRanksThatHaveNoSlotsHere_RefusedAndTheRunGoesOn) {
+  for (const uint32_t rank : {kReceiver, kRanks, 1 << 30}) {
+    in_slot_.set_rank(rank);
+    SealChunk(&in_slot_);
+    ExpectRefused(in_slot_, grpc::StatusCode::INVALID_ARGUMENT, "got slot 1, expected");
+  }
   ExpectStepWorks(0);
 }
 

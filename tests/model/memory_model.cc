@@ -1,6 +1,7 @@
-// A model check, by relacy, of how workers share memory: MemoryLayout's protocol and the Bell, with
-// the orders of memory_orders.h. Each runs in many interleavings, and each load may see any value
-// that C++ allows. Then each order is weakened by itself, which must fail.
+// A model check, by relacy, of how workers share memory: the protocols of MemoryLayout and
+// HopSlots, and the Bell, with the orders of memory_orders.h. Each runs in many interleavings, and
+// each load may see any value that C++ allows. Then each order is weakened by itself, which must
+// fail.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -89,6 +90,37 @@ struct LayoutModel : rl::test_suite<LayoutModel, 2> {
   }
 };
 
+struct SlotOrders {
+  Order full = kPublish, see_full = kSee, empty = kPublish, see_empty = kSee;
+};
+SlotOrders slot_orders;
+
+// A sender and a receiver, two payloads, one slot. The receiver waits for the mark in place of the
+// chunk that names the slot.
+struct SlotModel : rl::test_suite<SlotModel, 2> {
+  static constexpr int kPayloads = 2;
+  rl::var<int> payload;
+  rl::atomic<int> mark;
+
+  void before() { mark($).store(0, rl::mo_relaxed); }
+
+  void thread(unsigned self) {
+    for (int i = 1; i <= kPayloads; ++i) {
+      rl::linear_backoff wait;
+      if (self == 0) {
+        while (mark($).load(ToRelacy(slot_orders.see_empty)) != 0) wait.yield($);
+        payload($) = i;
+        mark($).store(i, ToRelacy(slot_orders.full));
+      } else {
+        while (mark($).load(ToRelacy(slot_orders.see_full)) == 0) wait.yield($);
+        const int read = payload($);
+        RL_ASSERT(read == i);
+        mark($).store(0, ToRelacy(slot_orders.empty));
+      }
+    }
+  }
+};
+
 // A ringer and a sleeper. `woken` stands for the kernel's call.
 struct BellModel : rl::test_suite<BellModel, 2> {
   rl::atomic<unsigned> rings, sleeping;
@@ -149,6 +181,13 @@ TEST(MemoryModel, Layout_AnyOrderWeaker_Fails) {
       &layout_orders,
       {&LayoutOrders::contributed, &LayoutOrders::see_contributed, &LayoutOrders::folded,
        &LayoutOrders::see_folded},
+      {Order::kRelaxed, Order::kRelaxed, Order::kRelaxed, Order::kRelaxed});
+}
+
+TEST(MemoryModel, Slots_AnyOrderWeaker_Fails) {
+  Check<SlotModel, SlotOrders>(
+      &slot_orders,
+      {&SlotOrders::full, &SlotOrders::see_full, &SlotOrders::empty, &SlotOrders::see_empty},
       {Order::kRelaxed, Order::kRelaxed, Order::kRelaxed, Order::kRelaxed});
 }
 

@@ -18,6 +18,9 @@
 //   save N           it is about to write the weights, after all N steps
 //   saved N          it has written them
 //
+// ON_HOST in the environment: workers with another value are on another host, with which this one
+// shares no memory.
+//
 // Steps are counted by what is called, so those of a step are reached in the first view only. It
 // says on stderr when it is there. Who is continued after a stop goes on as if nothing had been.
 #include <google/protobuf/io/zero_copy_stream.h>
@@ -82,6 +85,9 @@ GRADWIRE_WRAPPED(void, ReportReady, "_ZN8gradwire7Session11ReportReadyERKNS_2v15
                  Session* session, const v1::Ready& ready);
 // CMake finds a symbol only in one piece.
 // clang-format off
+GRADWIRE_WRAPPED(std::string, MemoryId,
+                 "_ZN8gradwire8MemoryIdEPNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+                 std::string* why_not);
 GRADWIRE_WRAPPED(absl::Status, WriteWeights,
                  "_ZN8gradwire12WriteWeightsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt3mapIS5_N2at6TensorESt4lessIS5_ESaISt4pairIS6_SA_EEE",
                  const std::string& path, const Weights& weights);
@@ -131,6 +137,12 @@ uint64_t first_open = 0;  // the first step that is not ready
 uint64_t forwards = 0;    // passes that have begun
 
 }  // namespace
+
+std::string SeenMemoryId(std::string* why_not) {
+  const std::string id = RealMemoryId(why_not);
+  const char* const host = std::getenv("ON_HOST");
+  return id.empty() || host == nullptr ? id : absl::StrCat(id, " of host ", host);
+}
 
 grpc::ByteBuffer SeenEncodeChunk(const ChunkHeader& header, std::vector<grpc::Slice> payload) {
   exchanged = header.step.value();

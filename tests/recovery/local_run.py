@@ -30,12 +30,14 @@ class Death:
 class Member:
     """A process, and what it writes."""
 
-    def __init__(self, name, argv, folder, death=None):
+    def __init__(self, name, argv, folder, death=None, host=None):
         self.name, self.death = name, death
         self._log = folder / f"{name}.log"
         self._stopped_at = None
         self._continued = False
         environment = dict(ENVIRONMENT)
+        if host is not None:
+            environment["ON_HOST"] = host
         if death is not None:
             environment["DIES_AT"] = f"{death.point} {death.number} {int(death.by)}"
         with open(self._log, "wb") as log:
@@ -89,10 +91,10 @@ class Member:
 
 class LocalRun:
     """A coordinator, aggregators if there are any, and a worker for each rank, in `folder`. All have
-    ended with its block. Ranks in a row share one of `hosts`, addresses of this machine. `run_dir`: the
-    coordinator keeps a ledger there."""
+    ended with its block. Ranks in a row share one of `hosts`, addresses of this machine, and only they
+    share memory; none: all share one. `run_dir`: the coordinator keeps a ledger there."""
 
-    def __init__(self, words, folder, deaths=(), aggregators=0, hosts=("127.0.0.1",), run_dir=None):
+    def __init__(self, words, folder, deaths=(), aggregators=0, hosts=(), run_dir=None):
         self._folder = folder
         self._members = []
         try:
@@ -117,14 +119,15 @@ class LocalRun:
                 "gradwire-coordinator", "--aggregate-only", "true", *listen, *address])
         for rank in range(WORLD_SIZE):
             death = deaths.get(rank)
-            program = "gradwire-worker" if death is None else "dying-worker"
-            host = hosts[rank * len(hosts) // WORLD_SIZE]
+            program = "gradwire-worker" if death is None and not hosts else "dying-worker"
+            host = hosts[rank * len(hosts) // WORLD_SIZE] if hosts else None
+            at = host or "127.0.0.1"
             self._add(f"rank{rank}", [program, "--rank", str(rank), *address, "--listen",
-                                      f"{host}:0", "--advertise", host, "--summary",
-                                      str(self._folder / "summary{rank}.json"), *words], death)
+                                      f"{at}:0", "--advertise", at, "--summary",
+                                      str(self._folder / "summary{rank}.json"), *words], death, host)
 
-    def _add(self, name, argv, death=None):
-        self._members.append(Member(name, [BIN / argv[0], *argv[1:]], self._folder, death))
+    def _add(self, name, argv, death=None, host=None):
+        self._members.append(Member(name, [BIN / argv[0], *argv[1:]], self._folder, death, host))
         return self._members[-1]
 
     def __enter__(self):

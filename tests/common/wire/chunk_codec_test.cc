@@ -221,6 +221,27 @@ TEST(ChunkCodecTest, DecodeChunk_EveryTruncationAndFlip_NeverAccepted) {
   }
 }
 
+TEST(ChunkCodecTest, EncodeChunk_PayloadInASlot_EqualsProtobufAndNoFlipGoesUnnoticed) {
+  ChunkHeader header = SomeHeader();
+  header.slot = 9;
+  header.slot_bytes = 512 << 10;
+  v1::Chunk message = ToMessage(header, "");
+  message.set_slot(9);
+  message.set_slot_bytes(512 << 10);
+  const std::string bytes = message.SerializeAsString();
+  EXPECT_EQ(Flatten(EncodeChunk(header, {})), bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = bytes;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      grpc::ByteBuffer buffer = Cut(flipped, 7);
+      const absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
+      if (!chunk.ok() || chunk->header.checksum != header.checksum) continue;
+      EXPECT_EQ(EncodeChunkHeader(chunk->header, 0), EncodeChunkHeader(header, 0)) << i;
+    }
+  }
+}
+
 TEST(ChecksumTest, Checksum_AnyPieces_SameAsWhole) {
   std::string bytes(100000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);

@@ -14,18 +14,23 @@
 namespace gradwire {
 namespace {
 
+BackendOptions OfRows(BackendOptions options) {
+  options.slots = true;
+  return options;
+}
+
 // Has all rows that a view may choose, because none is known yet.
 class AutoBackend : public Backend {
  public:
   explicit AutoBackend(const BackendOptions& options)
-      : options_(options),
+      : options_(OfRows(options)),
         between_hosts_(AutoBetweenHosts(options.gathers, IsCoded(options.wire))),
         memory_(options) {}
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
     auto made = std::make_unique<AutoBackend>(options);
     for (const std::string& name : {made->between_hosts_, std::string(kAutoOfAggregators)}) {
       if (made->rows_.count(name) > 0) continue;
-      auto backend = MakeBackend(name, options);
+      auto backend = MakeBackend(name, made->options_);
       if (!backend.ok()) return backend.status();
       made->rows_[name] = *std::move(backend);
     }

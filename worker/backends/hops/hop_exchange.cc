@@ -1,5 +1,7 @@
 #include "worker/backends/hops/hop_exchange.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <set>
 
@@ -8,12 +10,25 @@
 #include "common/wire/judge.h"
 
 namespace gradwire {
+namespace {
+
+// Copies the payload out of its slot, which the sender may then use again.
+void LeaveSlot(Chunk* chunk) {
+  auto copy = std::make_shared<std::vector<uint8_t>>(TotalBytes(chunk->payload));
+  CopyTo(chunk->payload, copy->data());
+  chunk->payload = {*copy};
+  chunk->owner = std::move(copy);
+}
+
+}  // namespace
+
 HopExchange::HopExchange(const Topology* topology, const View& view, const BackendOptions& options)
     : topology_(*topology),
       view_(view),
       ranks_(view.OwnRanks()),
       wire_(options.wire),
       security_(options.security),
+      uses_slots_(options.slots),
       plans_(topology, view),
       overflow_(options.wire),
       groups_(options.groups),
@@ -42,6 +57,7 @@ absl::Status HopExchange::Start(const Backend::Ended& ended) {
 
 absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
   const Rank to(edge.to);
+  const bool near = uses_slots_ && view_.SharesMemoryWith(view_.Carrier(to));
   for (Group& group : groups_) {
     auto neighbour = NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to),
                                              view_.self, ended, security_);
@@ -49,7 +65,16 @@ absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
       table_.Fail(neighbour.status(), view_.Carrier(to).incarnation);
       return neighbour.status();
     }
-    group.links[edge].neighbour = *std::move(neighbour);
+    Link& link = group.links[edge];
+    link.neighbour = *std::move(neighbour);
+    if (!near) continue;
+    auto slots = HopSlotWriter::Make(view_, links_++);
+    if (slots.ok()) {
+      link.slots = *std::move(slots);
+    } else {
+      spdlog::warn("no shared memory for {}, which gets all through the network: {}",
+                   NameOfNeighbour(to), std::string(slots.status().message()));
+    }
   }
   return absl::OkStatus();
 }
@@ -161,12 +186,53 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
   if (!of_view.ok()) return of_view.status();
   const std::vector<BucketSpec>* buckets = table_.WaitForLayout(chunk.header.layout);
   if (buckets == nullptr) return LetGo();
-  const absl::StatusOr<HopKey> key = plans_.Judge(chunk, *buckets);
+  const uint32_t slot = *of_view == Verdict::kAccept ? chunk.header.slot : 0;
+  if (slot == 0) {
+    const uint64_t bytes = TotalBytes(chunk.payload);
+    absl::Status judged = Judge(stream, std::move(chunk), *buckets);
+    if (judged.ok()) received_bytes_ += bytes;
+    return judged;
+  }
+  std::shared_ptr<HopSlotReader> reader;
+  if (absl::Status found = FindPayload(stream, &chunk, &reader); !found.ok()) return found;
+  absl::Status judged = Judge(stream, std::move(chunk), *buckets);
+  reader->Empty(slot);
+  return judged;
+}
+
+absl::Status HopExchange::FindPayload(StreamId stream, Chunk* chunk,
+                                      std::shared_ptr<HopSlotReader>* reader) {
+  const ChunkHeader& header = chunk->header;
+  const std::string name = absl::StrCat("chunk of ", ToString(header));
+  if (header.rank.value() >= view_.world_size || view_.Carries(header.rank) ||
+      !view_.SharesMemoryWith(view_.Carrier(header.rank)) || !chunk->payload.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": got slot ", header.slot, ", expected a payload, or a slot without one of a rank ",
+        "on another worker of this host"));
+  }
+  {
+    MutexLock lock(&mutex_);
+    *reader = readers_[stream];
+  }
+  if (*reader == nullptr) {
+    auto opened = HopSlotReader::Open(view_, view_.Carrier(header.rank), header.slot);
+    if (!opened.ok()) return Annotate(opened.status(), name);
+    *reader = *std::move(opened);
+    MutexLock lock(&mutex_);
+    readers_[stream] = *reader;
+  }
+  const auto payload = (*reader)->Get(header.slot, header.slot_bytes);
+  if (!payload.ok()) return Annotate(payload.status(), name);
+  chunk->payload = {*payload};
+  return absl::OkStatus();
+}
+
+absl::Status HopExchange::Judge(StreamId stream, Chunk chunk,
+                                const std::vector<BucketSpec>& buckets) {
+  const absl::StatusOr<HopKey> key = plans_.Judge(chunk, buckets);
   if (!key.ok()) return key.status();
   absl::Status status = CheckStream(stream, chunk.header, *key);
-  if (!status.ok()) return status;
-  received_bytes_ += TotalBytes(chunk.payload);
-  return Accept(*key, std::move(chunk));
+  return status.ok() ? Accept(*key, std::move(chunk)) : status;
 }
 
 absl::Status HopExchange::CheckStream(StreamId stream, const ChunkHeader& header,
@@ -204,6 +270,7 @@ absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKee
       return found;
     }
   }
+  if (chunk->header.slot != 0) LeaveSlot(chunk);
   const absl::Status kept = early.Keep(key, std::move(*chunk), plans_.BytesOf(key));
   changed_.NotifyAll();
   if (!kept.ok()) return kept;
@@ -251,6 +318,7 @@ void HopExchange::OnEnd(StreamId stream, const absl::Status& status) {
   absl::optional<Source> ended;
   {
     MutexLock lock(&mutex_);
+    readers_.erase(stream);
     for (auto& [source, state] : sources_) {
       if (state.stream != stream) continue;
       state.over = true;
@@ -294,7 +362,10 @@ void HopExchange::Fail(const absl::Status& status, Rank neighbour) {
 
 void HopExchange::Stop() {
   for (const Group& group : groups_) {
-    for (const auto& [edge, link] : group.links) link.neighbour->Cancel();
+    for (const auto& [edge, link] : group.links) {
+      link.neighbour->Cancel();
+      if (link.slots != nullptr) link.slots->Cancel();
+    }
   }
   MutexLock lock(&mutex_);
   stopped_ = true;

@@ -17,6 +17,7 @@
 #include "worker/backends/exchange.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
+#include "worker/backends/hops/hop_slots.h"
 #include "worker/backends/hops/neighbor_stream.h"
 #include "worker/backends/transfer_table.h"
 
@@ -32,9 +33,10 @@ namespace gradwire {
 //                      sender thread: writes to a neighbor ────────┘
 //
 // Between two ranks of one worker a chunk stays in memory: the sender thread gives it to the other
-// rank. A neighbor that is ahead does not wait. A chunk that arrives before the receiving rank has
-// contributed its terms, or before chunks that must be added first, is kept and added by the sender
-// thread; at most a segment for each hop.
+// rank. Between two workers of a host its payload goes through shared memory (HopSlots), with
+// BackendOptions::slots. A neighbor that is ahead does not wait. A chunk that arrives before the
+// receiving rank has contributed its terms, or before chunks that must be added first, is kept and
+// added by the sender thread; at most a segment for each hop.
 //
 // With G groups, bucket i is in group i mod G; each group has its own queue, thread and
 // connections.
@@ -107,6 +109,7 @@ class HopExchange : public Exchange {
   // A connection to another worker.
   struct Link {
     std::unique_ptr<NeighborSender> neighbour;
+    std::unique_ptr<HopSlotWriter> slots;  // null: payloads go through the network
     std::atomic<uint64_t> sent_bytes{0};
   };
   struct Group {
@@ -127,7 +130,11 @@ class HopExchange : public Exchange {
   // if a neighbor that has gone still owes chunks.
   absl::Status CheckSources(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lets the chunk have the payload of its slot; `reader` then empties it.
+  absl::Status FindPayload(StreamId stream, Chunk* chunk, std::shared_ptr<HopSlotReader>* reader);
   absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const HopKey& key);
+  // Judges and accepts a chunk whose payload was found.
+  absl::Status Judge(StreamId stream, Chunk chunk, const std::vector<BucketSpec>& buckets);
   // Accepts a chunk that was judged.
   absl::Status Accept(const HopKey& key, Chunk chunk);
   // Returns the transfer that takes the chunk now; null if the chunk was kept for later.
@@ -165,21 +172,24 @@ class HopExchange : public Exchange {
   const std::vector<Rank> ranks_;  // of this worker
   const v1::DType wire_;
   const Security security_;
+  const bool uses_slots_;
   HopPlans plans_;
   OverflowMonitor overflow_;
   std::atomic<uint64_t> received_bytes_{0};
   std::vector<Group> groups_;  // constant after Start
+  uint32_t links_ = 0;         // with slots; only Start counts them
   // Lent to the buckets' transfers; only for the first rank if the topology shares memory.
   std::map<std::tuple<LayoutId, Bucket, Rank>, Memory> memory_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Source, SourceState> sources_ ABSL_GUARDED_BY(mutex_);  // that have sent data
-  std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);              // by group
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;                      // transfers
-  int taking_ ABSL_GUARDED_BY(mutex_) = 0;                         // threads that use transfers
-  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;                 // no more steps
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;                   // after a failure
+  std::map<StreamId, std::shared_ptr<HopSlotReader>> readers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);  // by group
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;          // transfers
+  int taking_ ABSL_GUARDED_BY(mutex_) = 0;             // threads that use transfers
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;     // no more steps
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;       // after a failure
   TransferTable table_;
 };
 

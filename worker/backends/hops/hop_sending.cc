@@ -110,6 +110,13 @@ absl::Status HopExchange::SendTo(Link* link, const Outgoing& outgoing, const Chu
                                  const ByteSpans& payload) {
   ChunkHeader sealed = header;
   sealed.checksum = Checksum(payload);
+  if (link->slots != nullptr) {
+    if (const auto slot = link->slots->Put(payload); slot.has_value()) {
+      sealed.slot = *slot;
+      sealed.slot_bytes = static_cast<uint32_t>(outgoing.hop_chunk->bytes);
+      return link->neighbour->Write(EncodeChunk(sealed, {}));
+    }
+  }
   std::vector<grpc::Slice> slices;
   for (const auto& piece : payload) {
     slices.push_back(outgoing.transfer->lender.Lend(piece.data(), piece.size()));

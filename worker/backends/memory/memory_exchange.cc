@@ -41,11 +41,11 @@ MemoryExchange::MemoryExchange(const View& view, const MemoryWire& wire, Compres
 MemoryExchange::~MemoryExchange() { table_.Close(); }
 
 absl::Status MemoryExchange::MakeOwn() {
-  auto bell = SharedMemory::Make(MemoryName(view_, self_, "bell"), sizeof(Bell),
+  auto bell = SharedMemory::Make(MemoryName(view_, view_.self, "bell"), sizeof(Bell),
                                  SharedMemory::Writer::kAll);
   if (!bell.ok()) return bell.status();
   bells_[self_] = *std::move(bell);
-  auto state = SharedMemory::Make(MemoryName(view_, self_, "state"), sizeof(SharedState),
+  auto state = SharedMemory::Make(MemoryName(view_, view_.self, "state"), sizeof(SharedState),
                                   SharedMemory::Writer::kMaker);
   if (!state.ok()) return state.status();
   states_[self_] = *std::move(state);
@@ -53,11 +53,12 @@ absl::Status MemoryExchange::MakeOwn() {
 }
 
 absl::Status MemoryExchange::Open(size_t worker) {
+  const Incarnation incarnation = view_.members[worker].incarnation;
   const uint32_t pid = view_.members[worker].pid;
-  auto bell = SharedMemory::Open(pid, MemoryName(view_, worker, "bell"), sizeof(Bell),
+  auto bell = SharedMemory::Open(pid, MemoryName(view_, incarnation, "bell"), sizeof(Bell),
                                  SharedMemory::Writer::kAll);
   if (!bell.ok()) return bell.status();
-  auto state = SharedMemory::Open(pid, MemoryName(view_, worker, "state"), sizeof(SharedState),
+  auto state = SharedMemory::Open(pid, MemoryName(view_, incarnation, "state"), sizeof(SharedState),
                                   SharedMemory::Writer::kMaker);
   if (!state.ok()) return state.status();
   MutexLock lock(&mutex_);

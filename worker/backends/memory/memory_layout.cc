@@ -32,9 +32,9 @@ uint64_t MeansBehind(size_t buckets, size_t ranks, uint64_t term_bytes) {
 
 }  // namespace
 
-std::string MemoryName(const View& view, size_t worker, const std::string& what) {
-  return absl::StrCat("gradwire-", absl::Hex(view.members[worker].incarnation.value()), "-",
-                      view.generation.value(), "-", what);
+std::string MemoryName(const View& view, Incarnation worker, const std::string& what) {
+  return absl::StrCat("gradwire-", absl::Hex(worker.value()), "-", view.generation.value(), "-",
+                      what);
 }
 
 namespace {
@@ -104,7 +104,7 @@ uint64_t MemoryLayout::BytesOf(absl::Span<const BucketSpec> buckets, const Memor
 }
 
 std::string MemoryLayout::NameOf(size_t worker) const {
-  return MemoryName(view_, worker, absl::StrCat("layout-", id_.value()));
+  return MemoryName(view_, view_.members[worker].incarnation, absl::StrCat("layout-", id_.value()));
 }
 
 absl::Status MemoryLayout::Make() {

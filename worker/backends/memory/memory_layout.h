@@ -160,7 +160,7 @@ class MemoryLayout {
 };
 
 // Returns the name of a worker's shared memory; no other worker, view or run has the same.
-std::string MemoryName(const View& view, size_t worker, const std::string& what);
+std::string MemoryName(const View& view, Incarnation worker, const std::string& what);
 
 }  // namespace gradwire
 

@@ -9,7 +9,7 @@ namespace gradwire {
 // strong enough, and that no weaker one is.
 
 // MemoryLayout: a worker stores `contributed` and `folded` after what they publish, and the others
-// read them before it.
+// read them before it. HopSlots: the marks of slots, full and empty, likewise.
 inline constexpr std::memory_order kPublishOrder = std::memory_order_release;
 inline constexpr std::memory_order kSeeOrder = std::memory_order_acquire;
 

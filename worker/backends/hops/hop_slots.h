@@ -1,0 +1,92 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "common/wire/chunk.h"
+#include "common/wire/view.h"
+#include "worker/backends/memory/bell.h"
+#include "worker/backends/memory/shared_memory.h"
+
+namespace gradwire {
+
+// Payloads of hops between two workers of one host. A link has slots in memory of the sender, to
+// which only it can write; the chunk that it sends has no payload but the slot's number. Slots are
+// used in turn:
+//
+//   sender    wait until the slot is empty ─► copy ─► mark it full ─► send the chunk
+//   receiver  get the chunk ─► read the payload where it lies ─► mark the slot empty, ring
+//
+// Memory order: both marks are stored with release, the full one after the payload is written, the
+// empty one after it was read; each side loads the other's mark with acquire before it goes on
+// (memory_orders.h). A receiver of an earlier view marks slots that are not used any more, because
+// each view has its own memory.
+struct HopSlots {
+  static constexpr uint32_t kCount = 8;
+  // As a chunk of a hop; see Segments. A longer payload goes through the network.
+  static constexpr uint64_t kBytes = 512 << 10;
+
+  // Memory of SharedMemory::Writer::kAll.
+  struct Marks {
+    std::atomic<uint32_t> bytes[kCount];  // of the payload in each; 0: empty
+    Bell emptied;                         // rung after a slot was marked empty
+  };
+};
+
+// The sender's side of a link. Put: one thread; Cancel: any.
+class HopSlotWriter {
+ public:
+  // `link` counts the links of this worker in this view. ResourceExhausted: the limits of this
+  // process or of the host do not allow its memory.
+  static absl::StatusOr<std::unique_ptr<HopSlotWriter>> Make(const View& view, uint32_t link);
+
+  // Copies the payload, which is not empty, and returns the number for ChunkHeader::slot. None if
+  // it is too long, or if no slot becomes empty soon: the payload then goes through the network,
+  // whose flow control holds the sender back, and which notices a receiver that has gone.
+  absl::optional<uint32_t> Put(const ByteSpans& payload);
+  // Ends a Put that waits, and all later ones.
+  void Cancel();
+
+ private:
+  HopSlotWriter(uint32_t link, SharedMemory data, SharedMemory marks);
+  HopSlots::Marks* marks() const { return reinterpret_cast<HopSlots::Marks*>(marks_.data()); }
+  bool WaitUntilEmpty(uint32_t slot);
+
+  const uint32_t link_;
+  const SharedMemory data_;
+  const SharedMemory marks_;
+  uint32_t next_ = 0;
+  std::atomic<bool> cancelled_{false};
+};
+
+// The receiver's side. One thread.
+class HopSlotReader {
+ public:
+  // Opens the memory of the slot with that number of ChunkHeader::slot (1 or more), made by
+  // `sender`, a member of the view. FailedPrecondition: it does not exist, or cannot be mapped.
+  static absl::StatusOr<std::unique_ptr<HopSlotReader>> Open(const View& view, const Member& sender,
+                                                             uint32_t number);
+
+  // Returns the payload in a slot, valid until Empty. InvalidArgument if it is a slot of another
+  // link, or does not hold that many bytes.
+  absl::StatusOr<absl::Span<const uint8_t>> Get(uint32_t number, uint32_t bytes) const;
+  void Empty(uint32_t number);
+
+ private:
+  HopSlotReader(uint32_t link, SharedMemory data, SharedMemory marks);
+  HopSlots::Marks* marks() const { return reinterpret_cast<HopSlots::Marks*>(marks_.data()); }
+
+  const uint32_t link_;
+  const SharedMemory data_;
+  const SharedMemory marks_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
