@@ -61,6 +61,8 @@ LINES = {
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
+    ("docs/tasks/own-program.md", "gradwire launch --workers 4 --metrics"): BUILD,
+    ("docs/tasks/own-program.md", "gradwire status 127"): BUILD,
     ("docs/library.md", "gradwire launch --workers 4 --run-dir kept"): BUILD,
     ("docs/experiments.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale quick"): MINUTES,
