@@ -58,6 +58,7 @@ LINES = {
     ("docs/tasks/several-hosts.md", "deploy/make-certificates gradwire-0"): ENGINE,
     ("docs/tasks/several-hosts.md", "cp -r certificates"): ENGINE,
     ("docs/tasks/several-hosts.md", "rm deploy/kubernetes"): ENGINE,
+    ("docs/tasks/which-method.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
