@@ -136,6 +136,19 @@ INSTANTIATE_TEST_SUITE_P(Layouts, HostsTest,
                              {"of_a_host", {{0, 2}, {3, 1}, {4}}, {0, 1, 1}}}),
                          [](const auto& info) { return info.param.name; });
 
+// Of what a limit keeps from sharing memory.
+TEST(HostLimitsTest, RunStep_SlotsBeyondALimit_HopsOfAHostGoThroughTheNetwork) {
+  const std::vector<BucketSpec> buckets = {{4 * kElements, v1::DTYPE_FLOAT32}};
+  BackendCluster::Settings settings;
+  settings.hosts = {0, 0, 1, 1};
+  settings.limits.address = 4 << 20;
+  BackendCluster cluster("auto", OneEach(4), buckets, settings);
+  Data data = RandomData(buckets, 4);
+  for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(cluster.exchange(0).totals().sent_on[std::pair(Rank(0), Rank(1))], 0u);
+}
+
 // Two hosts with m workers each send (3 - 1/m) / 2 of the tensor.
 TEST(HostBytesTest, RunStep_TwoHosts_EachMeanEntersAHostOnce) {
   const uint64_t bytes = 1 << 20;  // as many blocks for each rank

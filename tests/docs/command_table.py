@@ -64,6 +64,7 @@ LINES = {
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --metrics"): BUILD,
     ("docs/tasks/own-program.md", "gradwire status 127"): BUILD,
+    ("docs/tasks/own-program.md", "kill -9"): BUILD,
     ("docs/library.md", "gradwire launch --workers 4 --run-dir kept"): BUILD,
     ("docs/experiments.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale quick"): MINUTES,

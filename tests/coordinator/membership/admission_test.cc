@@ -34,7 +34,7 @@ TEST_F(CheckHelloTest, OtherProtocol_IsRefusedWithBothNumbersAndVersions) {
   v1::Hello hello = TestHello(1);
   hello.set_protocol(1);
   hello.set_version("0.0.9");
-  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("got protocol 1 (gradwire 0.0.9), expected 7 "
+  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("got protocol 1 (gradwire 0.0.9), expected 8 "
                                                      "(" GRADWIRE_VERSION ")"));
 }
 
@@ -44,7 +44,7 @@ TEST_F(CheckHelloTest, NoProtocol_IsRefused) {
   hello.clear_protocol();
   hello.clear_version();
   EXPECT_EQ(Check(hello),
-            absl::InvalidArgumentError("got protocol 0, expected 7 (" GRADWIRE_VERSION ")"));
+            absl::InvalidArgumentError("got protocol 0, expected 8 (" GRADWIRE_VERSION ")"));
 }
 
 TEST_F(CheckHelloTest, EqualWorldSize_IsOk) {

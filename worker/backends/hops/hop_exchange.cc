@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
 #include "common/wire/judge.h"
+#include "worker/backends/memory/memory_budget.h"
 
 namespace gradwire {
 namespace {
@@ -57,7 +58,6 @@ absl::Status HopExchange::Start(const Backend::Ended& ended) {
 
 absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
   const Rank to(edge.to);
-  const bool near = uses_slots_ && view_.SharesMemoryWith(view_.Carrier(to));
   for (Group& group : groups_) {
     auto neighbour = NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to),
                                              view_.self, ended, security_);
@@ -67,16 +67,32 @@ absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
     }
     Link& link = group.links[edge];
     link.neighbour = *std::move(neighbour);
-    if (!near) continue;
-    auto slots = HopSlotWriter::Make(view_, links_++);
-    if (slots.ok()) {
-      link.slots = *std::move(slots);
-    } else {
-      spdlog::warn("no shared memory for {}, which gets all through the network: {}",
-                   NameOfNeighbour(to), std::string(slots.status().message()));
-    }
+    link.slots = MakeSlots(to);
   }
   return absl::OkStatus();
+}
+
+// A view whose workers all share memory is here only because its memory is beyond a limit.
+std::unique_ptr<HopSlotWriter> HopExchange::MakeSlots(Rank to) {
+  const Member& receiver = view_.Carrier(to);
+  if (!uses_slots_ || view_.SharesMemory() || !view_.SharesMemoryWith(receiver)) return nullptr;
+  const auto workers =
+      std::count_if(view_.members.begin(), view_.members.end(),
+                    [this](const Member& member) { return view_.SharesMemoryWith(member); });
+  // Each worker of the ring has a link to its neighbor for its sums and one for means.
+  const uint64_t all = 2 * workers * groups_.size() * HopSlots::kMemoryBytes;
+  absl::Status status;
+  for (const Member* member : {&view_.Carrier(ranks_[0]), &receiver}) {
+    status.Update(CheckMemoryLimits(*member, HopSlots::kMemoryBytes, all));
+  }
+  if (status.ok()) {
+    auto slots = HopSlotWriter::Make(view_, links_++);
+    if (slots.ok()) return *std::move(slots);
+    status = slots.status();
+  }
+  spdlog::warn("no shared memory for {}, which gets all through the network: {}",
+               NameOfNeighbour(to), std::string(status.message()));
+  return nullptr;
 }
 
 void HopExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {

@@ -122,6 +122,8 @@ class HopExchange : public Exchange {
   };
 
   absl::Status Connect(Edge edge, const Backend::Ended& ended);
+  // Returns the slots of a link to `to`; null if all goes through the network.
+  std::unique_ptr<HopSlotWriter> MakeSlots(Rank to);
   void AddMemory(LayoutId layout, Bucket bucket, const BucketSpec& spec, uint64_t result_bytes);
   HopPosition MakePosition(const Transfer& transfer, Rank rank);
   void QueueTerms(const std::shared_ptr<HopTransfer>& transfer, const HopPosition& position)

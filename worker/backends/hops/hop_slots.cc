@@ -16,7 +16,6 @@ using Writer = SharedMemory::Writer;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free, "processes share it");
 
-constexpr uint64_t kDataBytes = HopSlots::kCount * HopSlots::kBytes;
 // How long a sender waits for an empty slot.
 constexpr absl::Duration kSlotPatience = absl::Milliseconds(100);
 
@@ -34,8 +33,8 @@ std::string NameOfSlots(const View& view, Incarnation sender, uint32_t link,
 
 absl::StatusOr<std::unique_ptr<HopSlotWriter>> HopSlotWriter::Make(const View& view,
                                                                    uint32_t link) {
-  auto data =
-      SharedMemory::Make(NameOfSlots(view, view.self, link, "data"), kDataBytes, Writer::kMaker);
+  auto data = SharedMemory::Make(NameOfSlots(view, view.self, link, "data"), HopSlots::kMemoryBytes,
+                                 Writer::kMaker);
   if (!data.ok()) return data.status();
   auto marks = SharedMemory::Make(NameOfSlots(view, view.self, link, "marks"),
                                   sizeof(HopSlots::Marks), Writer::kAll);
@@ -81,7 +80,7 @@ absl::StatusOr<std::unique_ptr<HopSlotReader>> HopSlotReader::Open(const View& v
     return SharedMemory::Open(sender.pid, NameOfSlots(view, sender.incarnation, link, what), bytes,
                               writer);
   };
-  auto data = open("data", kDataBytes, Writer::kMaker);
+  auto data = open("data", HopSlots::kMemoryBytes, Writer::kMaker);
   auto marks = open("marks", sizeof(HopSlots::Marks), Writer::kAll);
   for (const auto* memory : {&data, &marks}) {
     if (!memory->ok()) return absl::FailedPreconditionError(memory->status().message());

@@ -31,6 +31,7 @@ struct HopSlots {
   static constexpr uint32_t kCount = 8;
   // As a chunk of a hop; see Segments. A longer payload goes through the network.
   static constexpr uint64_t kBytes = 512 << 10;
+  static constexpr uint64_t kMemoryBytes = kCount * kBytes;  // of a link
 
   // Memory of SharedMemory::Writer::kAll.
   struct Marks {

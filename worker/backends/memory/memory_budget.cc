@@ -17,8 +17,9 @@ struct Limit {
 
 uint64_t HalfOf(uint64_t bytes) { return bytes == MemoryLimits::kNoLimit ? bytes : bytes / 2; }
 
-// `own`: of a layout of this worker; `all`: of all layouts of all workers.
-absl::Status CheckLimits(const Member& member, uint64_t own, uint64_t all) {
+}  // namespace
+
+absl::Status CheckMemoryLimits(const Member& member, uint64_t own, uint64_t all) {
   const MemoryLimits& limits = member.limits;
   const Limit rows[] = {
       {"a file by ulimit -f", limits.file, own},
@@ -34,8 +35,6 @@ absl::Status CheckLimits(const Member& member, uint64_t own, uint64_t all) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status MemoryBudget::Add(absl::Span<const BucketSpec> buckets) {
   std::vector<uint64_t> own, needed = needed_;
   for (size_t worker = 0; worker < view_.members.size(); ++worker) {
@@ -44,7 +43,7 @@ absl::Status MemoryBudget::Add(absl::Span<const BucketSpec> buckets) {
   }
   const uint64_t all = std::accumulate(needed.begin(), needed.end(), uint64_t{0});
   for (size_t worker = 0; worker < view_.members.size(); ++worker) {
-    absl::Status fits = CheckLimits(view_.members[worker], own[worker], all);
+    absl::Status fits = CheckMemoryLimits(view_.members[worker], own[worker], all);
     if (!fits.ok()) return fits;
   }
   needed_ = std::move(needed);

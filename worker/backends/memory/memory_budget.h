@@ -30,6 +30,10 @@ class MemoryBudget {
   std::vector<uint64_t> needed_;  // by worker: bytes of its own memory
 };
 
+// Returns ResourceExhausted, with the same message, if a worker cannot get a memory of `own` bytes,
+// or map `all` bytes, which the memory of all workers has.
+absl::Status CheckMemoryLimits(const Member& member, uint64_t own, uint64_t all);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_BUDGET_H_
