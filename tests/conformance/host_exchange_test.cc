@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tests/cluster/backend_cluster.h"
+#include "worker/backends/memory/memory_backend.h"
+#include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -51,6 +53,16 @@ TEST_F(HostExchangeTest, RunStep_BeyondTheLimits_GoesOverTheNetwork) {
   for (const uint64_t step : {0, 1}) Average(&cluster, step);
   EXPECT_GE(cluster.exchange(0).totals().bytes_sent, 2 * 4 * 20000u);
   for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(MemoryBudgetTest, Add_OneThatDoesNotFit_CountsAgainstNoLaterOne) {
+  View view;
+  view.members = {{Incarnation(1), "127.0.0.1:1", {Rank(0)}}};
+  view.members[0].limits.host = 2 << 20;  // of which half may be taken
+  MemoryBudget budget(view, MemoryWireOf({}));
+  const std::vector<BucketSpec> large = {{1 << 20, v1::DTYPE_FLOAT32}};
+  EXPECT_TRUE(absl::IsResourceExhausted(budget.Add(large)));
+  EXPECT_EQ(budget.Add(Buckets()), absl::OkStatus());
 }
 
 TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {

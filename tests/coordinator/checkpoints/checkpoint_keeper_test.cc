@@ -107,7 +107,7 @@ class CheckpointKeeperTest : public ::testing::Test {
     return save;
   }
 
-  KeptCheckpoint Keep(SaveState save, int keep = 3) {
+  KeeperOptions OptionsWith(int keep) {
     KeeperOptions options;
     options.run_dir = folder_.path();
     options.keep = keep;
@@ -115,8 +115,12 @@ class CheckpointKeeperTest : public ::testing::Test {
     options.epoch = CoordinatorEpoch(4);
     options.disk = &disk_;
     options.world_size = 2;
+    return options;
+  }
+  KeptCheckpoint Keep(SaveState save, int keep = 3) {
     std::promise<KeptCheckpoint> kept;
-    CheckpointKeeper keeper(options, [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
+    CheckpointKeeper keeper(OptionsWith(keep),
+                            [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
     keeper.Order(std::move(save));
     return kept.get_future().get();
   }
@@ -148,6 +152,27 @@ TEST_F(CheckpointKeeperTest, Order_OldOneCannotBeDeleted_IsPublishedAllTheSame) 
   EXPECT_EQ(kept.status, absl::OkStatus());
   EXPECT_EQ(kept.deleted, absl::InternalError("cannot write x"));
   EXPECT_THAT(Steps(), ElementsAre(kStep, 5));
+}
+
+TEST_F(CheckpointKeeperTest, Order_TwoMoreWhileOneIsWritten_TheOlderOfThemIsGivenUp) {
+  std::promise<void> begun, goes_on;
+  std::vector<KeptCheckpoint> given_up;
+  CheckpointKeeper keeper(OptionsWith(3), [&](const KeptCheckpoint& one) {
+    if (one.step != Step(kStep)) return given_up.push_back(one);
+    begun.set_value();
+    goes_on.get_future().wait();
+  });
+  keeper.Order(Order({&first_}));
+  begun.get_future().wait();
+  for (const uint64_t step : {20, 30}) {
+    SaveState save = Order({&first_});
+    save.step = Step(step);
+    keeper.Order(std::move(save));
+  }
+  ASSERT_EQ(given_up.size(), 1u);
+  EXPECT_EQ(given_up[0].step, Step(20));
+  EXPECT_TRUE(absl::IsCancelled(given_up[0].status)) << given_up[0].status;
+  goes_on.set_value();
 }
 
 TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {

@@ -150,6 +150,19 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
               ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));
 }
 
+TEST_F(StepReporterTest, GoOn_AdoptedRankHasALogHere_ItIsContinued) {
+  std::ofstream(dir_.path() + "/rank0.jsonl") << R"({"step":0,"rank":0})" << std::endl;
+  Recovery recovery;
+  recovery.step = Step(1);
+  recovery.change.adoptions = {{{Incarnation(8), "", {Rank(0), Rank(1), Rank(3)}}, {Rank(0)}}};
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  const std::vector<nlohmann::json> lines = LinesOf(0);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["step"], 0);
+  EXPECT_EQ(lines[1]["kind"], "recovery");
+}
+
 TEST_F(StepReporterTest, GoOn_LogWithoutTheRankInItsName_HasWholeRowsOfAll) {
   WorkerOptions options;
   options.log_jsonl = dir_.path() + "/own.jsonl";

@@ -1,0 +1,35 @@
+#include "common/state/optimizer_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ManifestOptimizer GroupsOf(std::vector<int64_t> first, std::vector<int64_t> second) {
+  return {"sgd", {{{{"lr", 0.1}}, std::move(first)}, {{{"lr", 0.2}}, std::move(second)}}};
+}
+
+TEST(OptimizerGroups, Make_ParametersInTwoGroups_NumberedGroupByGroup) {
+  const auto made = MakeOptimizerGroups(GroupsOf({2, 0}, {3}), 4);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->numbers, ElementsAre(1, -1, 0, 2));
+}
+
+TEST(OptimizerGroups, Make_ParameterInBothGroups_InvalidArgumentNamesIt) {
+  const auto made = MakeOptimizerGroups(GroupsOf({0, 1}, {1}), 2);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 1 of its optimizer"));
+}
+
+TEST(OptimizerGroups, Make_ParameterThatThereIsNot_InvalidArgumentNamesIt) {
+  const auto made = MakeOptimizerGroups(GroupsOf({0}, {2}), 2);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 2 of its optimizer"));
+}
+
+}  // namespace
+}  // namespace gradwire
