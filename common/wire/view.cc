@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,24 @@ bool View::SharesMemoryWith(const Member& member) const {
   return std::any_of(members.begin(), members.end(), [&](const Member& own) {
     return own.incarnation == self && !own.memory.empty() && own.memory == member.memory;
   });
+}
+
+std::vector<std::vector<Rank>> View::MemoryGroups() const {
+  std::map<std::string, std::pair<int, std::vector<Rank>>> by_memory;  // workers, ranks
+  for (const Member& member : members) {
+    if (member.memory.empty()) continue;
+    auto& [workers, ranks] = by_memory[member.memory];
+    ++workers;
+    ranks.insert(ranks.end(), member.ranks.begin(), member.ranks.end());
+  }
+  std::vector<std::vector<Rank>> groups;
+  for (auto& [memory, group] : by_memory) {
+    if (group.first < 2) continue;
+    std::sort(group.second.begin(), group.second.end());
+    groups.push_back(std::move(group.second));
+  }
+  std::sort(groups.begin(), groups.end());
+  return groups;
 }
 
 std::vector<Rank> View::OwnRanks() const {

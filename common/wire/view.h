@@ -55,6 +55,9 @@ struct View {
   bool SharesMemory() const;
   // Returns whether the receiver and a member, which is not the receiver, can.
   bool SharesMemoryWith(const Member& member) const;
+  // Returns the ranks of workers that can map each other's memory, ascending: a group for each host
+  // with several such workers.
+  std::vector<std::vector<Rank>> MemoryGroups() const;
   // Returns the receiver's ranks, ascending; none if it is an aggregator.
   std::vector<Rank> OwnRanks() const;
 };

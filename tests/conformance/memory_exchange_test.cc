@@ -196,6 +196,55 @@ TEST(ChosenBackendTest, Auto_BetweenHosts_DependsOnSyncAndType) {
   EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(v1::DTYPE_FLOAT32, true)), "sharded");
 }
 
+// Four workers on two hosts, with the ranks of each.
+View TwoHosts(const std::vector<std::vector<int>>& ranks) {
+  View view = TwoWorkers();
+  const Member like = view.members[0];
+  view.members.clear();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    Member member = like;
+    member.ranks.clear();
+    for (const int rank : ranks[i]) member.ranks.push_back(Rank(rank));
+    member.memory = i < ranks.size() / 2 ? "host a" : "host b";
+    view.members.push_back(std::move(member));
+  }
+  return view;
+}
+
+TEST(ChosenBackendTest, DescribeBackend_SeveralWorkersOnAHost_NamesTheirRanks) {
+  const View view = TwoHosts({{0}, {1}, {2}, {4, 3}});
+  EXPECT_EQ(DescribeBackend(kAutoBackend, view, {}), "ring, in memory among ranks 0-1 and 2-4");
+  EXPECT_EQ(DescribeBackend(kAutoBackend, TwoHosts({{0}, {2}, {1}, {3}}), {}),
+            "ring, in memory among ranks 0, 2 and 1, 3");
+  EXPECT_EQ(DescribeBackend(kAutoBackend, TwoHosts({{0}, {1}}), {}), "ring");
+}
+
+TEST(ChosenBackendTest, GroupsInMemory_OnlyWhereHopsGoThroughSlots) {
+  const View view = TwoHosts({{0}, {1}, {2}, {3}});
+  EXPECT_EQ(GroupsInMemory(kAutoBackend, view, {}),
+            (std::vector<std::vector<Rank>>{{Rank(0), Rank(1)}, {Rank(2), Rank(3)}}));
+  EXPECT_THAT(GroupsInMemory("ring", view, {}), ::testing::IsEmpty());
+  EXPECT_THAT(GroupsInMemory(kAutoBackend, view, OptionsOf(v1::DTYPE_INT8)), ::testing::IsEmpty());
+  EXPECT_THAT(GroupsInMemory(kAutoBackend, view, OptionsOf(v1::DTYPE_FLOAT32, true)),
+              ::testing::IsEmpty());
+}
+
+TEST(ChosenBackendTest, GroupsInMemory_OneHost_AreAllRanksOfBackEndMemory) {
+  const View view = TwoWorkers();
+  EXPECT_EQ(GroupsInMemory(kAutoBackend, view, {}),
+            (std::vector<std::vector<Rank>>{{Rank(0), Rank(1)}}));
+  EXPECT_EQ(DescribeBackend(kAutoBackend, view, {}), "memory");
+  EXPECT_THAT(GroupsInMemory("ring", view, {}), ::testing::IsEmpty());
+}
+
+// A view beyond a limit of memory has no slots either.
+TEST(ChosenBackendTest, GroupsInMemory_OneHostBeyondALimit_None) {
+  View view = TwoWorkers();
+  view.members[1].limits.file = 1;
+  const std::vector<BucketSpec> buckets(1, {1024, v1::DTYPE_FLOAT32, Rank(0)});
+  EXPECT_EQ(DescribeBackend(kAutoBackend, view, {}, buckets), "ring");
+}
+
 TEST(ChosenBackendTest, Auto_BeyondTheLimitOfOne_IsNotMemory) {
   View view = TwoWorkers();
   const std::vector<BucketSpec> buckets = {{1 << 20, v1::DTYPE_FLOAT32}};

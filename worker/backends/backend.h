@@ -74,6 +74,15 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
 std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
                           absl::Span<const BucketSpec> buckets = {});
 
+// Returns the ranks that exchange through memory there, a group for each host.
+std::vector<std::vector<Rank>> GroupsInMemory(absl::string_view name, const View& view,
+                                              const BackendOptions& options,
+                                              absl::Span<const BucketSpec> buckets = {});
+// Returns the chosen row for people, with the groups unless they are all ranks:
+// "ring, in memory among ranks 0-1 and 2-3".
+std::string DescribeBackend(absl::string_view name, const View& view, const BackendOptions& options,
+                            absl::Span<const BucketSpec> buckets = {});
+
 // Returns `backend` with `on_span`, which must not be empty: it gets each bucket's transfer, from
 // Expect to its done.
 std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan on_span);

@@ -109,7 +109,7 @@ absl::StatusOr<LayoutId> RunMember::Declare(const std::string& name, const Layou
   v1::Layout declared = ToProto(tensors.empty() ? Layout{{name, {bytes}, "bytes", true}} : tensors,
                                 WireSpecs(buckets, options_.transport.wire));
   declared.set_name(name);
-  declared.set_backend(ChosenBackend(options_.backend, view_, options_.transport, buckets));
+  declared.set_backend(DescribeBackend(options_.backend, view_, options_.transport, buckets));
   if (!serving.optimizer().empty()) {
     if (absl::Status can = CheckServers(view_, options_.backend); !can.ok()) return can;
     *declared.mutable_serving() = serving;

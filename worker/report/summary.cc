@@ -33,6 +33,7 @@ Json Configuration(const Summary& summary) {
                {"dataset", summary.dataset},
                {"batch_size", summary.batch_size},
                {"iterations", summary.iterations}};
+  if (!summary.in_memory.empty()) json["in_memory"] = summary.in_memory;
   if (summary.first_step > 0) json["first_step"] = summary.first_step;
   if (summary.emulated.has_value()) {
     json["emulated"] = {{"forward_seconds", summary.emulated->forward_seconds},

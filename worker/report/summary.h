@@ -31,6 +31,7 @@ struct Summary {
   int world_size = 1;
   std::string sync;
   std::string backend;
+  std::vector<std::vector<int>> in_memory;  // groups of ranks that exchange through memory
   std::string wire;
   std::string compress;
   std::string model;

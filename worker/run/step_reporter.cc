@@ -262,6 +262,10 @@ Summary StepReporter::SummaryOf(size_t index) const {
     summary.emulated = {seconds.forward, seconds.backward};
   }
   summary.failures = failures_;
+  for (const auto& group : run_.in_memory) {
+    auto& ranks = summary.in_memory.emplace_back();
+    for (const Rank rank : group) ranks.push_back(rank.value());
+  }
   for (const Rank rank : run_.ranks) summary.ranks_of_worker.push_back(rank.value());
   ranks_[index].collector.Fill(summary);
   summary.epochs = ranks_[index].epochs.rows();

@@ -55,7 +55,8 @@ class StepReporter {
     int world_size = 1;
     int64_t total_steps = 0;
     int64_t steps_per_epoch = 0;
-    Step first_step = Step(0);  // above 0: the run was resumed
+    Step first_step = Step(0);                      // above 0: the run was resumed
+    std::vector<std::vector<Rank>> in_memory = {};  // see GroupsInMemory
   };
 
   // Opens the logs. `metrics` must outlive this object. Returns InvalidArgument if a log cannot be

@@ -377,8 +377,11 @@ absl::Status Worker::MakeReporter() {
       sync_ == nullptr ? std::vector<BucketSpec>() : sync_->BucketSpecs();
   in_force.backend = ChosenBackend(options_.backend, view_, member->transport, buckets);
   backend_in_force_ = in_force.backend;
-  auto reporter = StepReporter::Create(
-      in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_}, &metrics_);
+  auto reporter =
+      StepReporter::Create(in_force,
+                           {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_,
+                            GroupsInMemory(options_.backend, view_, member->transport, buckets)},
+                           &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
   MutexLock lock(&mutex_);

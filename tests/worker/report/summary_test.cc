@@ -80,6 +80,13 @@ TEST(ToJson, ResumedRun_SaysItsFirstStep) {
   EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["first_step"], 8);
 }
 
+TEST(ToJson, GroupsInMemory_AreListsOfRanks) {
+  Summary summary = Collect(3);
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("in_memory"));
+  summary.in_memory = {{0, 1}, {2, 3}};
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["in_memory"].dump(), "[[0,1],[2,3]]");
+}
+
 TEST(ToJson, EndedEarly_WhyAndNothingOfTheModel) {
   Summary summary = Collect(3);
   summary.trained_parameters = 7;

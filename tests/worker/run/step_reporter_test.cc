@@ -21,6 +21,7 @@ class StepReporterTest : public ::testing::Test {
     WorkerOptions options;
     options.log_jsonl = dir_.path() + "/rank{rank}.jsonl";
     StepReporter::Run run{{Rank(1), Rank(3)}, 4, 10, 5};
+    run.in_memory = {{Rank(1), Rank(3), Rank(0)}};
     reporter_ = StepReporter::Create(options, run, &metrics_).value();
     std::vector<StepRecord> reports(2);
     reports[0].rank = Rank(1);
@@ -145,6 +146,8 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
   EXPECT_EQ(failures.lost.total(), absl::Milliseconds(875));
   EXPECT_EQ(failures.recoveries.size(), 1u);
   EXPECT_THAT(reporter_->SummaryOf(1).ranks_of_worker, ::testing::ElementsAre(0, 1, 3));
+  EXPECT_THAT(reporter_->SummaryOf(1).in_memory,
+              ::testing::ElementsAre(::testing::ElementsAre(1, 3, 0)));
   const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
   EXPECT_THAT(text,
               ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));

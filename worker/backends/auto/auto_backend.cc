@@ -4,15 +4,27 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/wire/layout.h"
 #include "worker/backends/auto/host_exchange.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/memory/memory_backend.h"
 #include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
+
+// Returns "0-3", or "0, 2, 5" if they are not in a row.
+std::string ToString(const std::vector<Rank>& ranks) {
+  const int first = ranks.front().value();
+  const int last = ranks.back().value();
+  if (last - first + 1 == static_cast<int>(ranks.size())) return absl::StrCat(first, "-", last);
+  return absl::StrJoin(ranks, ", ",
+                       [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
+}
 
 BackendOptions OfRows(BackendOptions options) {
   options.slots = true;
@@ -79,6 +91,28 @@ std::string ChosenBackend(absl::string_view name, const View& view, const Backen
   const bool shares = view.SharesMemory();
   if (shares && MemoryBudget(view, MemoryWireOf(options)).Add(buckets).ok()) return kAutoOfHost;
   return AutoBetweenHosts(options.gathers, IsCoded(options.wire));
+}
+
+std::vector<std::vector<Rank>> GroupsInMemory(absl::string_view name, const View& view,
+                                              const BackendOptions& options,
+                                              absl::Span<const BucketSpec> buckets) {
+  const LinkPattern links = TraitsOfBackend(ChosenBackend(name, view, options, buckets)).links;
+  // As HopExchange does it, with BackendOptions::slots.
+  const bool has_slots =
+      name == kAutoBackend && links == LinkPattern::kRing && !view.SharesMemory();
+  if (links != LinkPattern::kNone && !has_slots) return {};
+  return view.MemoryGroups();
+}
+
+std::string DescribeBackend(absl::string_view name, const View& view, const BackendOptions& options,
+                            absl::Span<const BucketSpec> buckets) {
+  const std::string chosen = ChosenBackend(name, view, options, buckets);
+  const auto groups = GroupsInMemory(name, view, options, buckets);
+  if (groups.empty() || TraitsOfBackend(chosen).links == LinkPattern::kNone) return chosen;
+  return absl::StrCat(chosen, ", in memory among ranks ",
+                      absl::StrJoin(groups, " and ", [](std::string* out, const auto& ranks) {
+                        absl::StrAppend(out, ToString(ranks));
+                      }));
 }
 
 }  // namespace gradwire
