@@ -48,9 +48,13 @@ int Train(const WorkerOptions& options) {
   return worker.Run();
 }
 
-// Waits, because the other workers still need the coordinator.
+// Waits, because the other workers still need the coordinator, unless this worker failed before the
+// run began: the run cannot begin without its ranks.
 int AwaitOthers(HostedCoordinator* hosted, int exit_code) {
   SignalThread signals([hosted](int signal) { hosted->Stop(ReasonOf(signal)); });
+  if (hosted->IsWaiting()) {
+    hosted->Stop("rank 0, which hosts the coordinator, ended before the run began");
+  }
   hosted->AwaitEnd();
   return signals.received() == 0 ? exit_code : 128 + signals.received();
 }

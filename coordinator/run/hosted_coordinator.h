@@ -40,6 +40,9 @@ class HostedCoordinator {
   // "host:port"; empty if they are not served.
   std::string metrics_address() const { return coordinator_->metrics_address(); }
 
+  // Returns whether the run has not begun, because workers are missing.
+  bool IsWaiting() const { return coordinator_->Status().state() == "waiting"; }
+
   // Blocks until all workers have left or the run has failed; then, as the options say, until an
   // open live page has seen the end.
   void AwaitEnd();

@@ -297,5 +297,21 @@ TEST(Averaging, Cifar10_OneEpochAndEvaluate_ReportsTestAccuracy) {
   EXPECT_LE(accuracy, 1);
 }
 
+// The second run has no step to do, only the evaluation.
+TEST(Averaging, Evaluate_FinishedRunAgain_SameTestAccuracy) {
+  const TempDir dir;
+  WriteCifarFiles(dir.path(), 4);
+  const Options worker = {"--dataset",    "cifar10", "--data-dir", dir.path(), "--model",   "lenet",
+                          "--batch-size", "3",       "--epochs",   "1",        "--threads", "1",
+                          "--sync",       "ddp",     "--evaluate"};
+  const Options keeps = {"--run-dir", dir.File("run")};
+  const LaunchResult first = RunLaunch(2, worker, keeps);
+  const LaunchResult again = RunLaunch(2, worker, keeps);
+  ASSERT_THAT(again.ranks, SizeIs(2)) << again.err;
+  EXPECT_EQ(again.ranks[0]["first_step"], 4);
+  EXPECT_TRUE(again.ranks[0].contains("test"));
+  EXPECT_EQ(again.Distinct("test"), first.Distinct("test"));
+}
+
 }  // namespace
 }  // namespace gradwire::testing

@@ -161,6 +161,59 @@ TEST(Launch, OneWorkerKilled_EndsTheOthersAndFails) {
   EXPECT_THAT(launch->Children(), IsEmpty());
 }
 
+// Rank 0 hosts the coordinator in its own process.
+class HostTest : public ::testing::Test {
+ protected:
+  void StartHost(int world_size, const Options& options, const Environment& environment = {}) {
+    host_ = Process::Start(
+        "gradwire-worker",
+        Options{"--host-coordinator", "--coordinator", address_, "--rank", "0", "--world-size",
+                absl::StrCat(world_size), "--coordinator-metrics", "off"} +
+            TinyRun(kSteps) + options,
+        environment);
+  }
+  void StartOther() { other_ = StartWorker(address_, 1, TinyRun(kSteps) + kModel); }
+
+  static constexpr int kSteps = 400;
+  const Options kModel = {"--model", "lenet", "--sync", "ddp"};
+  const std::string address_ = UnusedAddress();
+  std::unique_ptr<Process> host_, other_;
+};
+
+// If others carry on its ranks, they still need the coordinator.
+TEST_F(HostTest, HostStops_OthersCarryItsRankOn_CoordinatorStaysForThem) {
+  StartHost(2, kModel, {{"GRADWIRE_ON_LOSS", "recover"}});
+  StartOther();
+  ASSERT_TRUE(host_->WaitForOutput("iteration 0/", kSoon).ok());
+  host_->Signal(SIGTERM);
+  const auto code = other_->Wait(kSoon);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 0) << other_->err();
+  EXPECT_EQ(*host_->Wait(kSoon), 128 + SIGTERM);
+  EXPECT_THAT(host_->err(), HasSubstr("ranks 0, 1 "));
+}
+
+// The run cannot begin without it, so the coordinator waits for no other worker.
+TEST_F(HostTest, HostStops_BeforeTheRunBegins_AllEndAtOnceAndSayWhy) {
+  StartHost(3, kModel);
+  StartOther();
+  ASSERT_TRUE(host_->WaitForOutput("2 of 3 workers", kSoon).ok());
+  host_->Signal(SIGTERM);
+  const auto code = host_->Wait(kStopWithin);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 128 + SIGTERM);
+  EXPECT_NE(*other_->Wait(kStopWithin), 0);
+  EXPECT_THAT(other_->err(), HasSubstr("rank 0, which hosts the coordinator, ended before"));
+}
+
+TEST_F(HostTest, HostHasNoData_EndsAtOnce) {
+  StartHost(2, {"--dataset", "mnist", "--data-dir", "/nonexistent"});
+  const auto code = host_->Wait(kSoon);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 2);
+  EXPECT_THAT(host_->err(), HasSubstr("/nonexistent"));
+}
+
 TEST(Garbage, OnTheGrpcPort_DoesNotDisturbTheRun) {
   const RunningCoordinator coordinator(1);
   (void)Exchange(coordinator.address(), std::string(4096, '\xff'), /*half_close=*/true);

@@ -49,6 +49,21 @@ class ResultsTest(unittest.TestCase):
         self.check_kills((0, "saved"), (WORLD_SIZE - 1, "before-sealed"))
 
 
+class EvaluationTest(unittest.TestCase):
+    """A worker is lost when all steps are done, and the others evaluate without it."""
+    WORDS = [*WORDS, "--model", "lenet", "--evaluate"]
+
+    def qualities_of(self, deaths=()):
+        """Returns the ranks' results on the test data."""
+        with tempfile.TemporaryDirectory() as folder:
+            with LocalRun(self.WORDS, pathlib.Path(folder), deaths=deaths) as run:
+                return [summary.get("test") for summary in run.summaries()]
+
+    def test_killed_before_the_evaluation(self):
+        death = Death(2, "before-sealed", ITERATIONS - 1, signal.SIGKILL)
+        self.assertEqual(self.qualities_of([death]), self.qualities_of())
+
+
 class LongResultsTest(ResultsTest):
     def test_killed_at_the_other_points(self):
         self.check_kills((0, "save"), (0, "ready"), (WORLD_SIZE - 1, "ready"), (0, "before-sealed"))

@@ -7,6 +7,7 @@ namespace gradwire {
 absl::optional<EpochRow> EpochCollector::Add(const StepRecord& record) {
   absl::optional<EpochRow> before;
   if (open_.has_value() && open_->epoch != record.epoch) before = Finish();
+  test_.reset();
   if (!open_.has_value()) {
     open_.emplace();
     open_->epoch = record.epoch;
@@ -27,6 +28,7 @@ absl::optional<EpochRow> EpochCollector::Add(const StepRecord& record) {
 }
 
 void EpochCollector::SetTest(const Quality& test) {
+  test_ = test;
   if (open_.has_value()) open_->test = test;
 }
 

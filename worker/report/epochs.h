@@ -36,16 +36,20 @@ class EpochCollector {
  public:
   // Adds the next step. Returns the row of the previous epoch if this is the first of another one.
   absl::optional<EpochRow> Add(const StepRecord& record);
-  // Sets an evaluation after the last step.
+  // Sets an evaluation after the last step, or before the first one.
   void SetTest(const Quality& test);
   // After the last step: returns the row that is still open, if there is one.
   absl::optional<EpochRow> Finish();
 
   // Returns all rows, in order, including an open one.
   std::vector<EpochRow> rows() const;
+  // Returns the evaluation after the last step, even if no step is known: in a run that resumes
+  // when all steps are done, and of a rank that another worker took over then.
+  absl::optional<Quality> test() const { return test_; }
 
  private:
   std::vector<EpochRow> closed_;
+  absl::optional<Quality> test_;  // after the last step
   // The current epoch, and sums over its samples.
   absl::optional<EpochRow> open_;
   double loss_ = 0;

@@ -269,10 +269,8 @@ Summary StepReporter::SummaryOf(size_t index) const {
   for (const Rank rank : run_.ranks) summary.ranks_of_worker.push_back(rank.value());
   ranks_[index].collector.Fill(summary);
   summary.epochs = ranks_[index].epochs.rows();
-  if (!summary.epochs.empty()) {
-    summary.train = summary.epochs.back().train;
-    summary.test = summary.epochs.back().test;
-  }
+  if (!summary.epochs.empty()) summary.train = summary.epochs.back().train;
+  summary.test = ranks_[index].epochs.test();
   if (counted_.compressed.coded_bytes > 0) {
     summary.compression_ratio = static_cast<double>(counted_.compressed.whole_bytes) /
                                 static_cast<double>(counted_.compressed.coded_bytes);

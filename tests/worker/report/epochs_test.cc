@@ -71,6 +71,24 @@ TEST_F(EpochCollectorTest, SetTest_BetweenEpochs_BelongsToTheOneBefore) {
   EXPECT_FALSE(rows[1].test.has_value());
 }
 
+TEST_F(EpochCollectorTest, Test_IsThatAfterTheLastStep) {
+  EXPECT_FALSE(collector_.test().has_value());
+  collector_.SetTest({2, 0.75});
+  EXPECT_EQ(collector_.test()->accuracy, 0.75);
+  collector_.Add(Record(1, 5, 4, 1));
+  EXPECT_FALSE(collector_.test().has_value());
+}
+
+// Of a run that resumes when all steps are done.
+TEST(EpochCollector, SetTest_NoSteps_IsKeptWithoutARow) {
+  EpochCollector collector;
+  collector.SetTest({2, 0.75});
+  EXPECT_FALSE(collector.Finish().has_value());
+  EXPECT_TRUE(collector.rows().empty());
+  ASSERT_TRUE(collector.test().has_value());
+  EXPECT_EQ(collector.test()->accuracy, 0.75);
+}
+
 TEST_F(EpochCollectorTest, EpochJson_Row_HasTheFieldsThatScriptsRelyOn) {
   collector_.SetTest({2, 0.75});
   EXPECT_EQ(EpochJson(collector_.rows().at(0)).dump(),

@@ -354,6 +354,35 @@ TEST(LocalSync, Restore_CapturedAfterAnExchange_EndsWithTheHashOfOneRun) {
   EXPECT_EQ(after.Hash(0), whole.Hash(0));
 }
 
+// With a delay the models of a border differ: each rank has trained during the exchange. A run that
+// resumes there evaluates their mean, as the run that was not interrupted does.
+TEST(LocalSync, BeginEvaluation_FirstAfterAResumeWithADelay_MeanOfTheModels) {
+  const Case one = {"", "diloco:3", "sgd", 1, 0.7, 0.9};
+  OneWorker before(one), after(one);
+  before.Train(4);
+  ASSERT_TRUE(before.sync->IsAtBorder());
+  after.TakeModelsOf(before);
+  ASSERT_TRUE(after.local().outer()->Restore(before.local().outer()->Capture()).ok());
+  after.sync->BeginAt(Step(4));
+  ASSERT_TRUE(before.sync->BeginEvaluation().ok());
+  ASSERT_TRUE(after.sync->BeginEvaluation().ok());
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(after.Hash(rank), before.Hash(0)) << rank;
+  after.sync->EndEvaluation();
+  before.sync->EndEvaluation();
+}
+
+// Without a delay all ranks begin with the anchor, so an evaluation needs no exchange.
+TEST(LocalSync, BeginEvaluation_FirstAfterAResumeWithoutDelay_ExchangesNothing) {
+  OneWorker before(kDiloco), after(kDiloco);
+  before.Train(3);
+  after.TakeModelsOf(before);
+  after.sync->BeginAt(Step(3));
+  ASSERT_TRUE(after.sync->BeginEvaluation().ok());
+  EXPECT_TRUE(after.recording.entries.empty());
+  EXPECT_EQ(after.Hash(0), before.Hash(0));
+  after.sync->EndEvaluation();
+}
+
 // One parameter in one bucket, rank 0 alone; transfers end when the test says so.
 class LocalSyncTransfers : public ::testing::Test {
  protected:
