@@ -85,6 +85,31 @@ class RunTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("it: SURVIVES sums_test.py\n0 of 1 changes are noticed; not so: it\n", printed)
 
+    def test_only_the_named_class_counts(self):
+        text = TEST.format(expected=3)
+        (self.source / "sums_test.py").write_text(
+            text + "\nclass NoTest(unittest.TestCase):\n    def test_nothing(self):\n        pass\n")
+        code, printed = self.run_with(change("return a + b", "return a - b",
+                                             ["sums_test.py SumTest"]))
+        self.assertEqual(code, 0, printed)
+        code, printed = self.run_with(change("return a + b", "return a - b",
+                                             ["sums_test.py NoTest"]))
+        self.assertEqual(code, 1)
+        self.assertIn("it: SURVIVES sums_test.py NoTest\n", printed)
+
+    def test_tests_that_run_the_programs_get_them(self):
+        folder = self.source / "tests/recovery"
+        folder.mkdir(parents=True)
+        (folder / "a_test.py").write_text(
+            "import os, unittest\n\nclass ATest(unittest.TestCase):\n    def test_bin(self):\n"
+            "        self.assertTrue(os.environ['GRADWIRE_BIN_DIR'].endswith('build/bin'))\n")
+        copy = mutate.Copy(self.source, self.copy, 60)
+        copy.refresh()
+        with mock.patch.object(copy, "make") as made:
+            self.assertTrue(copy.passes("tests/recovery/a_test.py ATest"))
+        self.assertIn("gradwire-worker", made.call_args.args)
+        self.assertFalse(change("x", "y", ["tests/recovery/a_test.py ATest"]).scripts_only)
+
     def test_sources_and_copy_are_as_before(self):
         self.run_with(change("return a + b", "return a - b"))
         self.assertEqual((self.source / "sums.py").read_text(), SUM)

@@ -11,8 +11,16 @@ NO_TESTS = 5  # exit code of newer versions of unittest
 RAN = re.compile(r"^\[  PASSED  \] [1-9]|^Ran [1-9]", re.MULTILINE)
 
 
+RUNS = "tests/recovery/"  # Python tests that run the programs
+PROGRAMS = ("gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer")
+
+
 class Problem(Exception):
     """Nothing that a test could notice; says what is wrong."""
+
+
+def needs_build(test):
+    return not test.split()[0].endswith(".py") or test.startswith(RUNS)
 
 
 def environment(folder):
@@ -30,7 +38,7 @@ class Copy:
         self._root = folder / "tree"
         self._build = self._root / "build"
         self._seconds = seconds  # that tests may take
-        self._environment = environment(folder)
+        self._environment = environment(folder) | {"GRADWIRE_BIN_DIR": str(self.programs)}
 
     def refresh(self):
         """As the sources are now. What is the same keeps its time, so that nothing is built anew
@@ -74,12 +82,15 @@ class Copy:
         return ended == 0
 
     def _command(self, test):
-        if test.endswith(".py"):
-            path = self._root / test
-            return [PYTHON, "-B", "-m", "unittest", path.stem], path.parent
-        program, tests = test.split()
+        program, *tests = test.split()
+        if program.endswith(".py"):
+            if needs_build(test):
+                self.make(*PROGRAMS)
+            path = self._root / program
+            names = [f"{path.stem}.{name}" for name in tests] or [path.stem]
+            return [PYTHON, "-B", "-m", "unittest", *names], path.parent
         self.make(program)
-        return [self._build / "bin" / program, f"--gtest_filter={tests}"], self._build
+        return [self._build / "bin" / program, f"--gtest_filter={tests[0]}"], self._build
 
     def make(self, *targets):
         """Problem with the compiler's words if they cannot be built."""
