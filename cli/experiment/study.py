@@ -41,6 +41,7 @@ class Setting:
     # If computation is emulated: (forward, backward) seconds by the run that took them; see
     # emulation.py.
     emulated: dict = dataclasses.field(default_factory=dict)
+    disturbed: str = ""  # why times cannot be judged; see disturbance.py
 
     @property
     def peers(self):
@@ -226,7 +227,7 @@ def decide_time(setting, statement, holds, numbers, *unless):
 
 def judge_time(setting, text, source, holds, numbers, *unless):
     """Returns a Claim on the time of trainings, as judge() does."""
-    claim = judge(text, source, holds, numbers, *unless, setting.needs_hosts)
+    claim = judge(text, source, holds, numbers, *unless, setting.needs_hosts, setting.disturbed)
     emulated = setting.emulates and claim.verdict != NOT_MEASURABLE
     return dataclasses.replace(claim, condition=EMULATED if emulated else "")
 
@@ -277,6 +278,7 @@ class Findings:
     claims: list
     shown: list  # tables and pictures, each kind in its order
     notes: list  # sentences
+    head: tuple = ()  # sentences at the top of the report
 
     def without_gaps(self, statements):
         """Returns the findings of an experiment that has ended early: without the parts that are
@@ -285,7 +287,7 @@ class Findings:
         return Findings([claims.get(one.key) or Claim(one.text, one.source, NOT_RUN, NEEDS_RUNS,
                                                       key=one.key) for one in statements],
                         [one for one in self.shown if one and getattr(one, "rows", True)],
-                        [note for note in self.notes if note])
+                        [note for note in self.notes if note], self.head)
 
     @property
     def tables(self):
@@ -310,6 +312,9 @@ class Experiment:
     announce: Callable = lambda setting: []  # sentences to print before it starts
     statements: tuple = ()  # all that it decides, in order
     leaves_open: tuple = ()  # options of training that its source does not fix, by name
+    # signs(setting, works, results): that other processes used the cores, see disturbance.py; results
+    # as find() gets them
+    signs: Callable = lambda setting, works, results: []
 
     def hosts(self, request):
         """Returns how many hosts it uses. Failure as of scale and read_hostfile."""

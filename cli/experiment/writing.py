@@ -10,6 +10,7 @@ table and figure as files.
                                     "claims": [{"key", "claim", "verdict": "confirmed",
                                                 "not-confirmed", "not-measurable" or "not-run",
                                                 "evidence", "condition" if it has one}],
+                                    "head": the sentences at the top of the report,
                                     "missing_runs": their names, if it has ended early}
     commands.txt                   each run's commands; {coordinator} and {master}: addresses
 
@@ -113,7 +114,8 @@ class Writing:
         missing = {"missing_runs": self._missing} if self._missing else {}
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
                            "command": self._command, "environment": self._facts,
-                           "tables": tables, "claims": claims, **missing}, indent=1,
+                           "head": [*self._findings.head], "tables": tables, "claims": claims,
+                           **missing}, indent=1,
                           ensure_ascii=False) + "\n"
 
     def _commands(self):
@@ -130,7 +132,9 @@ class Writing:
         found = self._findings
         facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
         parts = [f"{self._notice}\n"] if self._notice else []
-        parts += [f"# {self._title()}\n\n    {self._command}\n\n{self._about}\n\n{facts}",
+        parts.append(f"# {self._title()}\n")
+        parts += [f"**{sentence}**\n" for sentence in found.head]
+        parts += [f"    {self._command}\n\n{self._about}\n\n{facts}",
                   f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
@@ -144,6 +148,8 @@ class Writing:
         found, paper = self._findings, Paper()
         paper.paragraph(self._notice, weight="bold")
         paper.heading(self._title(), TITLE)
+        for sentence in found.head:
+            paper.paragraph(sentence, weight="bold")
         paper.paragraph(self._command, style="italic")
         paper.paragraph(self._about)
         paper.items(f"{name}: {value}" for name, value in self._facts.items())
@@ -165,7 +171,8 @@ class Writing:
         found = self._findings
         facts = document.items(f"{name}: {value}" for name, value in self._facts.items())
         notes = document.items(found.notes)
-        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraphs_html(self._about),
+        body = [*(f"<p><strong>{html.escape(sentence)}</strong></p>\n" for sentence in found.head),
+                f"<pre>{html.escape(self._command)}</pre>\n", paragraphs_html(self._about),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(self._claims, "text")]
         for table in found.tables:
