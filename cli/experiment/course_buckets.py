@@ -7,6 +7,7 @@ from cli.experiment.work import Training
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
 BY_PARAMETER = (GATHER, REDUCE)  # as the assignment has it
+IN_BUCKETS = "in buckets of 25 MiB"
 MOST_ITERATIONS = 40
 
 
@@ -21,6 +22,15 @@ def backend_of(setup):
 
 def layers_name(setup):
     return f"{setup.name}-by-parameter"
+
+
+def sheet_name(setup):
+    """Returns the name of the run that exchanges as the assignment says."""
+    return layers_name(setup) if setup in BY_PARAMETER else setup.name
+
+
+def sheet_title(setup):
+    return f"{setup.title}, parameter by parameter" if setup in BY_PARAMETER else setup.title
 
 
 def layers_run(setting, setup):

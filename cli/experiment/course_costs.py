@@ -136,10 +136,15 @@ def shown(setting, results):
             nodes_table(setting, results), memory_table(results)]
 
 
+def bound_parts(results):
+    """Returns {set-up: seconds of computation and of exposed communication}."""
+    return {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
+            for setup in SHARED}
+
+
 @report_part
 def compute_claim(setting, results):
-    parts = {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
-             for setup in SHARED}
+    parts = bound_parts(results)
     return decide_time(
         setting, COMPUTE_BOUND, all(computing > waiting for computing, waiting in parts.values()),
         ", ".join(f"{setup.title} {computing:.4f} s and {waiting:.4f} s"

@@ -59,10 +59,12 @@ class Trained:
         losses = self.losses(rank)
         return losses[iteration] if iteration < len(losses) else None
 
-    def bytes_by_rank(self):
-        """Returns the bytes that each rank sends and receives in an iteration of training."""
-        return [sum(record["bytes_sent"] + record["bytes_received"] for record in rank.records) //
-                self.iterations for rank in self.ranks]
+    def bytes_by_rank(self, *ways):
+        """Returns the bytes of each rank in an iteration of training: those that it "sent", those that it
+        "received", or both."""
+        return [sum(record[f"bytes_{way}"] for record in rank.records
+                    for way in ways or ("sent", "received")) // self.iterations
+                for rank in self.ranks]
 
     def peaks(self):
         """Returns the largest resident set of each rank's process, in bytes; 0: unknown."""

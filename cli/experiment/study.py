@@ -24,8 +24,8 @@ NEEDS_RUNS = "needs runs that have not ended"
 NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
 CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
-MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
-                  "nothing about CIFAR-10.")
+MADE_UP_IMAGES = ("The images of {} were made up (--dataset synthetic): their losses and accuracies say "
+                  "nothing about learning.")
 CIFAR10 = "cifar10"
 LEARNING = ("lr", "momentum", "weight-decay")
 EMULATED = "computation emulated (as long as one rank alone takes here)"
@@ -138,6 +138,12 @@ class Picture:
     source: str
     drawing: dict
     caption: str = ""
+
+
+def made_up_note(what, others=""):
+    """Returns a note on made-up images. `what`: the trainings that have them; `others`: a sentence on
+    those that do not."""
+    return " ".join(filter(None, [MADE_UP_IMAGES.format(what), others]))
 
 
 def counted(number, noun, plural=""):
