@@ -252,7 +252,8 @@ def nodes_signs(setting, results, setup):
     """More nodes share one total batch, so the time falls at most as their number rises."""
     pairs = [*zip(setting.scale["nodes"], nodes_times(setting, results, setup))]
     return [sign for (few, before), (many, after) in zip(pairs, pairs[1:])
-            for sign in too_fast(f"{setup.title}, {many} nodes after {few}", before / after, many / few)]
+            for sign in too_fast(f"{setup.title}, {many} nodes after {few}", before / after,
+                                 many / few)]
 
 
 EXPERIMENT = Experiment("course", "VGG-11 on one node and four", SOURCE, SCALES, runs, find, NODES,

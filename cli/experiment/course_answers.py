@@ -1,9 +1,10 @@
-"""The answers to the course's questions, a sentence each, with the numbers of the run. Each is made from
-the judgement of the claim on the same thing."""
+"""The answers to the course's questions, a sentence each, with the numbers of the run. Each is made
+from the judgement of the claim on the same thing."""
 from cli.experiment import course_claims, course_costs, course_parts, course_trials, phases
 from cli.experiment.course_buckets import layers_name, sheet_name
 from cli.experiment.course_costs import MB, busiest_bytes
-from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SHARED, capital, nodes_name
+from cli.experiment.course_setups import (DDP, GATHER, NODES, ONE, REDUCE, SHARED, capital,
+                                          nodes_name)
 from cli.experiment.results import EXPOSED
 from cli.experiment.study import CONFIRMED, EMULATED, NOT_MEASURABLE, Table, report_part
 from cli.runs.tables import Column
@@ -131,8 +132,9 @@ def nodes_answer(setting, results, setup):
     said = ("falls with each node more" if course_claims.falls_with_nodes(setting, results, setup)
             else "does not fall with each node more")
     return [("scaling", f"Why does the time fall, or not fall, with nodes ({setup.title})?",
-             on_time(setting, f"It {said} ({course_claims.nodes_text(setting, results, setup)}). From {few} to {many} nodes a rank "
-                     f"computes for {compared(after.computing, before.computing)} and waits "
+             on_time(setting, f"It {said} ({course_claims.nodes_text(setting, results, setup)}). "
+                     f"From {few} to {many} nodes a rank computes for "
+                     f"{compared(after.computing, before.computing)} and waits "
                      f"{compared(after.exposed, before.exposed)} for communication."))]
 
 

@@ -55,7 +55,14 @@ def heading(part):
 
 
 def drawing_of(picture):
-    return {**picture.drawing, "name": picture.key, "title": picture.title}
+    """Returns the figure, without the title, which its heading has."""
+    return {**picture.drawing, "name": picture.key}
+
+
+def numbered(pictures):
+    """Returns (heading, picture) of each."""
+    return [(f"Figure {number}: {heading(picture)}", picture)
+            for number, picture in enumerate(pictures, 1)]
 
 
 def add_table(paper, table):
@@ -138,8 +145,8 @@ class Writing:
                   f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
-        parts += [f"## {heading(picture)}\n\n![{picture.title}]({picture.key}.png)\n\n"
-                  f"{picture.caption}\n" for picture in found.pictures]
+        parts += [f"## {title}\n\n![{picture.title}]({picture.key}.png)\n\n{picture.caption}\n"
+                  for title, picture in numbered(found.pictures)]
         if found.notes:
             parts.append("## Notes\n\n" + "".join(f"- {note}\n" for note in found.notes))
         return "\n".join(parts)
@@ -159,8 +166,8 @@ class Writing:
             paper.heading(heading(table))
             add_table(paper, table)
             paper.paragraph(table.note)
-        for picture in found.pictures:
-            paper.figure(heading(picture), drawing_of(picture))
+        for title, picture in numbered(found.pictures):
+            paper.figure(title, drawing_of(picture))
             paper.paragraph(picture.caption)
         if found.notes:
             paper.heading("Notes")
@@ -179,8 +186,8 @@ class Writing:
             body += [f"<h2>{html.escape(heading(table))}</h2>\n",
                      table_html(table, "text" if table.is_prose else ""),
                      paragraphs_html(table.note)]
-        body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
-                 for picture in found.pictures]
+        body += [document.figure(title, picture.caption, images[picture.key]["svg"])
+                 for title, picture in numbered(found.pictures)]
         body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")
         body.append(f"<h2>Commands</h2>\n<pre>{html.escape(self._commands())}</pre>\n")
         body.append(paragraphs_html(f"Beside this page: {', '.join(names)}."))

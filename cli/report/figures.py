@@ -7,7 +7,7 @@
  "figures": [{
    "name": "loss",
    "kind": "lines",             or "bars", "stacked", "box" or "ranks"
-   "title": "Loss",
+   "title": "Loss",             optional, if a heading beside the figure has it
    "x_label": "step",           with its unit, if it has one
    "y_label": "loss",
    "x_log": 2, "y_log": 10,     optional: a logarithmic axis, to this base
@@ -238,7 +238,7 @@ def name_rows(axes, figure):
 
 
 def title_of(figure):
-    return plain(textwrap.fill(figure["title"], TITLE_WIDTH))
+    return plain(textwrap.fill(figure.get("title", ""), TITLE_WIDTH))
 
 
 def legend_columns(labels, categories):
