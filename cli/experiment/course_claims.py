@@ -1,9 +1,10 @@
 """The statements of the course's assignment and of the published report, and their verdicts."""
 from cli.experiment import course_buckets, course_costs, course_trials
-from cli.experiment.course_buckets import BY_PARAMETER, layers_name, sheet_name
+from cli.experiment.course_buckets import BY_PARAMETER, faster_text, layers_name, sheet_name
 from cli.experiment.course_setups import (DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, capital,
                                           nodes_times)
-from cli.experiment.results import improvement, largest_difference
+from cli.experiment.noise import compared, condition_of
+from cli.experiment.results import largest_difference
 from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time, report_part
 
 FEW_STEPS = 5
@@ -25,7 +26,7 @@ FASTER = {pair: Statement(
     f"{pair[1].name}-faster", f"{capital(pair[1].title)} takes less time than {pair[0].title}.",
     "figure of mean times", "mean time of iterations 2 to 40; gather and scatter and all-reduce "
     "parameter by parameter, as in the assignment",
-    f"less with {pair[1].title}", HOSTS) for pair in zip(SETUPS, SETUPS[1:])}
+    f"less with {pair[1].title}, by more than the noise", HOSTS) for pair in zip(SETUPS, SETUPS[1:])}
 NODES_FASTER = {setup: Statement(
     f"time-falls-{setup.name}", f"Time falls with nodes, {setup.title}.",
     "figure of time against nodes", "mean time of an iteration on 2, 3 and 4 nodes, one total batch",
@@ -66,10 +67,10 @@ def equal_claim(results):
 @report_part
 def faster_claim(setting, results, pair):
     slower, faster = pair
-    before, after = (results[sheet_name(of)].mean_iteration() for of in (slower, faster))
-    return decide_time(setting, FASTER[pair], after < before,
-                       f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
-                       f"published {faster.improvement:+.2f} %")
+    found = compared(*(results[sheet_name(of)] for of in (slower, faster)))
+    return decide_time(setting, FASTER[pair], found.is_less,
+                       f"{faster_text(found)}; published {faster.improvement:+.2f} %",
+                       condition=condition_of([found]))
 
 
 def falls_with_nodes(setting, results, setup):

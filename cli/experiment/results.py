@@ -35,6 +35,10 @@ class Trained:
         """Returns how many iterations the mean is over: 39, if the run was long enough."""
         return len(self.ranks[0].records[COUNTED])
 
+    def counted_seconds(self):
+        """Returns the mean over the ranks of each iteration in the mean."""
+        return self.iteration_seconds()[:COUNTED.stop - COUNTED.start]
+
     def mean_iteration(self):
         """Returns seconds as the course measures: the mean of iterations 2 to 40, over the ranks."""
         return mean([seconds for rank in self.ranks for seconds in rank.seconds[COUNTED]])

@@ -225,9 +225,13 @@ def decide(statement, holds, numbers, *unless):
     return dataclasses.replace(claim, key=statement.key)
 
 
-def decide_time(setting, statement, holds, numbers, *unless):
-    """Returns a Claim on a Statement about the time of trainings, as decide() does."""
+def decide_time(setting, statement, holds, numbers, *unless, condition=""):
+    """Returns a Claim on a Statement about the time of trainings, as decide() does. `condition`: of a
+    verdict."""
     claim = judge_time(setting, statement.text, statement.source, holds, numbers, *unless)
+    if claim.verdict != NOT_MEASURABLE:
+        said = ", ".join(filter(None, [condition, claim.condition]))
+        claim = dataclasses.replace(claim, condition=said)
     return dataclasses.replace(claim, key=statement.key)
 
 

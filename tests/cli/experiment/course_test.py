@@ -97,6 +97,21 @@ class Claims(unittest.TestCase):
         results = results_of(all_reduce_by_parameter=trained(seconds=0.5))
         self.assertEqual(verdict_on(start, results, hostfile="h"), NOT_CONFIRMED)
 
+    def test_times_that_differ_by_no_more_than_the_noise_are_equal(self):
+        def alternating(seconds):
+            run = trained(seconds=seconds)
+            for record in run.ranks[0].records[1::2]:  # which all ranks share
+                record["iteration_seconds"] += 0.2
+            return run
+        for ddp, verdict, condition in ((1.01, NOT_CONFIRMED, "equal within the noise"),
+                                        (0.99, NOT_CONFIRMED, "equal within the noise"),
+                                        (0.9, CONFIRMED, ""), (1.1, NOT_CONFIRMED, "")):
+            results = results_of(all_reduce_by_parameter=alternating(1.0), ddp=alternating(ddp))
+            (claim,) = (claim for claim in course.find(setting_of(hosts="h"), results).claims
+                        if claim.key == "ddp-faster")
+            self.assertEqual((claim.verdict, claim.condition), (verdict, condition), ddp)
+            self.assertEqual("equal within the noise of 0.0459 s" in claim.numbers, bool(condition))
+
     def test_epoch_is_counted_at_quick_scale(self):
         setting = setting_of(course.SCALES["quick"])
         for iterations, verdict in ((196, CONFIRMED), (195, NOT_CONFIRMED)):
