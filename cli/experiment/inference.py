@@ -42,7 +42,8 @@ SPIKE = Statement(
 FASTER = {part: Statement(
     f"faster-{part.__name__}", f"Vanilla is faster in {part.__name__}.", figure,
     f"mean {part.__name__} of a batch, native less vanilla",
-    "the median over the batches, each relative to native, is above 0", CORES) for part, figure in ((computation, "Fig. 4a"), (communication, "Fig. 4b"))}
+    "the median over the batches, each relative to the longer of the two, is above 0", CORES)
+    for part, figure in ((computation, "Fig. 4a"), (communication, "Fig. 4b"))}
 NATIVE_ALIKE = Statement(
     "alike", "Native's computation is alike over the batches.", "Fig. 4a",
     "native's mean computation of a batch", f"the longest is at most {ALIKE:g} times the shortest",
@@ -96,7 +97,7 @@ def part_picture(setting, results, part, kinds):
     return lines(title, f"{title.capitalize()} of a batch", FIGURE, ("batch", f"{title} (s)"),
                  [line(KINDS[kind], setting.scale["batches"],
                        times(setting, results, kind, part).values()) for kind in kinds],
-                 x_log=2, y_log=10)
+                 y_log=10)
 
 
 @report_part
@@ -144,10 +145,13 @@ def spike_claim(setting, results):
 
 @report_part
 def faster_claim(setting, results, part):
-    native, by_batch = times(setting, results, "native", part), gaps(setting, results, part)
-    parts = [gap / native[batch] if native[batch] else gap for batch, gap in by_batch.items()]
+    by_batch = gaps(setting, results, part)
+    of_kinds = [times(setting, results, kind, part) for kind in SEVERAL]
+    longest = {batch: max(of_kind[batch] for of_kind in of_kinds) for batch in by_batch}
+    parts = [gap / longest[batch] if gap else 0.0 for batch, gap in by_batch.items()]
     return decide_times(setting, FASTER[part], median(parts) > 0, by_batch,
-                        f"in the median {100 * median(parts):+.0f} % of native; native less vanilla: ")
+                        f"in the median {100 * median(parts):+.0f} % of the longer; native less "
+                        "vanilla: ")
 
 
 @report_part
