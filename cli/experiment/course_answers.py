@@ -40,7 +40,7 @@ def takes(before, after):
 
 
 def on_time(setting, said):
-    """Returns a sentence on times, and in front of it why no claim on them has a verdict."""
+    """Returns a sentence on times. It begins with the reason if no claim on them has a verdict."""
     why = setting.needs_hosts or setting.disturbed
     return f"Not measurable here: {why}. In this run: {said}" if why else said
 

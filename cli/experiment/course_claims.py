@@ -24,9 +24,9 @@ EQUAL = Statement(
     "no difference, and one hash on all ranks of both")
 FASTER = {pair: Statement(
     f"{pair[1].name}-faster", f"{capital(pair[1].title)} takes less time than {pair[0].title}.",
-    "figure of mean times", "mean time of iterations 2 to 40; gather and scatter and all-reduce "
-    "parameter by parameter, as in the assignment",
-    f"less with {pair[1].title}, by more than the noise", HOSTS) for pair in zip(SETUPS, SETUPS[1:])}
+    "figure of mean times", "mean time of iterations 2 to 40",
+    f"less with {pair[1].title}, by more than the noise; gather and scatter and all-reduce exchange "
+    "parameter by parameter, as in the assignment", HOSTS) for pair in zip(SETUPS, SETUPS[1:])}
 NODES_FASTER = {setup: Statement(
     f"time-falls-{setup.name}", f"Time falls with nodes, {setup.title}.",
     "figure of time against nodes", "mean time of an iteration on 2, 3 and 4 nodes, one total batch",

@@ -116,7 +116,7 @@ def coordinators(results):
 def phases_of_setups(results):
     """Returns a table and a figure."""
     activity = results[GATHER.name].coordinator
-    return phases.breakdown("phases", f"Where an iteration goes, {IN_BUCKETS}",
+    return phases.breakdown("phases", f"Where an iteration goes {IN_BUCKETS}",
                             "computation and communication",
                             {setup.title: results[setup.name] for setup in SETUPS},
                             {f"coordinator of {GATHER.title}": activity} if activity else {})

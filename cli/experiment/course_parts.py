@@ -1,5 +1,5 @@
-"""What the course's sheet asks to hand in of each part besides times and losses: the bytes of each
-process, the hash of the parameters, what the coordinator does, and the small programs."""
+"""The parts of the course's report that the sheet asks for besides times and losses: the bytes of each
+process, the hash of the parameters, the coordinator's role, and the small programs."""
 from cli.experiment import collectives
 from cli.experiment.course_costs import MODEL
 from cli.experiment.course_setups import DDP, GATHER, NODES, REDUCE, SHARED
@@ -21,8 +21,8 @@ def runs():
 
 
 def bytes_of_processes(setup, result):
-    """Returns (process, bytes sent, bytes received) of an iteration. What ranks send through the
-    coordinator it receives, and the other way round."""
+    """Returns (process, bytes sent, bytes received) of an iteration. The coordinator receives the
+    bytes that ranks send through it, and the other way round."""
     sent, received = result.bytes_by_rank("sent"), result.bytes_by_rank("received")
     through = (sum(received), sum(sent)) if setup.through_one else (0, 0)
     return [*((f"rank {rank}", *of_rank) for rank, of_rank in enumerate(zip(sent, received))),
