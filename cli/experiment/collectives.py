@@ -89,10 +89,10 @@ def values_text(values):
     return " ".join("·" if value is None else f"{value:g}" for value in values)
 
 
-def of_ops(results):
+def of_ops(results, ops=OPS, backends=SHOWN):
     """Yields (operation, back end, Shown)."""
-    for op in OPS:
-        for backend in SHOWN:
+    for op in ops:
+        for backend in backends:
             yield op, backend, results[shown_name(op, backend)]
 
 
@@ -110,11 +110,11 @@ def links_table(results):
 
 
 @report_part
-def values_table(results):
+def values_table(results, key="values", ops=OPS, backends=SHOWN):
     rows = [{"op": op, "backend": backend, "rank": rank,
              "input": values_text(shown.inputs[rank]), "output": values_text(shown.outputs[rank])}
-            for op, backend, shown in of_ops(results) for rank in range(SHOWN_RANKS)]
-    return Table("values", "What each rank puts in and gets", "the sheet's small programs",
+            for op, backend, shown in of_ops(results, ops, backends) for rank in range(SHOWN_RANKS)]
+    return Table(key, "What each rank puts in and gets", "the sheet's small programs",
                  [Column("op", "collective"), Column("backend", "back end"),
                   Column("rank", "rank"), Column("input", "input"), Column("output", "output")],
                  rows, "Sums are means. A rank has no output where there is a ·.")

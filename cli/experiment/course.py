@@ -2,13 +2,16 @@
 all-reduce and by DistributedDataParallel."""
 import dataclasses
 
-from cli.experiment import course_answers, course_claims, course_costs, course_trials
-from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
-from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
-                                          nodes_times, tested)
+from cli.experiment import (course_answers, course_claims, course_costs, course_parts, course_trials,
+                            emulation)
+from cli.experiment.course_buckets import (BY_PARAMETER, IN_BUCKETS, by_parameter, layers_name,
+                                           layers_run, sheet_name, sheet_title)
+from cli.experiment.course_setups import (GATHER, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
+                                          nodes_times)
+from cli.experiment.disturbance import too_fast, unsteady
 from cli.experiment.results import improvement
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines,
-                                  report_part, tabulate, tabulate_curves)
+from cli.experiment.study import (Experiment, Findings, bars, line, lines, made_up_note, report_part,
+                                  tabulate, tabulate_curves)
 from cli.experiment.work import TIMES, Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
@@ -26,6 +29,9 @@ SCALES = {
     "tiny": {"about": "For tests.", "hidden": True,
              "batch": 8, "iterations": 5,
              "nodes": (2, 3), "nodes_batch": 6, "nodes_iterations": 2}}
+
+EQUAL_LOSSES = "gather and scatter, all-reduce and DDP (equal)"
+OTHERS_REAL = "Test accuracies are those of an MLP on other images, as their table says."
 
 
 def peer_name(setup):
@@ -60,39 +66,65 @@ def runs(setting):
                 setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
                 title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"],
                 **({"tests": True} if course_trials.is_real(setting) else {"only": TIMES})))
-    return planned + course_trials.runs(setting)
+    return [*planned, *course_trials.runs(setting), *course_parts.runs()]
+
+
+def times_rows(results):
+    """Returns (title, mean, mean of the set-up that it is compared with, PyTorch's mean, set-up whose
+    published values stand beside it): the assignment's set-ups, then those in buckets."""
+    means = [results[sheet_name(setup)].mean_iteration() for setup in SETUPS]
+    peers = [results.get(peer_name(setup)) for setup in SETUPS]
+    gloo = [peer and peer.mean_iteration() for peer in peers]
+    of_sheet = zip(map(sheet_title, SETUPS), means, [None, *means], gloo, SETUPS)
+    return [*of_sheet, *(
+        (f"{setup.title}, {IN_BUCKETS}", results[setup.name].mean_iteration(),
+         results[layers_name(setup)].mean_iteration(), None, None) for setup in BY_PARAMETER)]
 
 
 @report_part
 def times(results):
     """Returns a table and a figure."""
-    means = [results[setup.name].mean_iteration() for setup in SETUPS]
-    peers = [results.get(peer_name(setup)) for setup in SETUPS]
-    gloo = [peer and peer.mean_iteration() for peer in peers]
+    rows = times_rows(results)
     counted = results[ONE.name].counted_iterations()
+    has_peers = any(gloo for *_, gloo, _ in rows)
     table = tabulate(
-        "times", "Mean time of an iteration", "task of each part",
-        zip(SETUPS, means, [None, *means], gloo), [
-            ("setup", "set-up", lambda setup, *_: setup.title),
+        "times", "Mean time of an iteration", "task of each part", rows, [
+            ("setup", "set-up", lambda title, *_: title),
             ("mean", "measured (s)", lambda _, mean, *__: mean, 6),
             ("improvement", "improvement (%)",
-             lambda _, mean, before, __: improvement(before, mean), 2),
-            *([("gloo", "PyTorch + Gloo (s)", lambda *thing: thing[-1], 6)] if any(gloo) else []),
-            ("published", "published (s)", lambda setup, *_: setup.mean_iteration, 6),
+             lambda _, mean, before, *__: improvement(before, mean), 2),
+            *([("gloo", "PyTorch + Gloo (s)", lambda *row: row[3], 6)] if has_peers else []),
+            ("published", "published (s)", lambda *row: row[4] and row[4].mean_iteration, 6),
             ("published_improvement", "published improvement (%)",
-             lambda setup, *_: setup.improvement, 2)],
+             lambda *row: row[4] and row[4].improvement, 2)],
         f"Mean of iterations 2 to {counted + 1}, that is of {counted} values (the assignment's 40 "
-        "iterations without the first give 39), over the ranks. Improvement: on the line above.")
-    series = {"measured": means, "published": [setup.mean_iteration for setup in SETUPS],
-              **({"PyTorch + Gloo": gloo} if any(gloo) else {})}
+        "iterations without the first give 39), over the ranks. The first four rows are the "
+        "assignment's set-ups, as the published ones are: gather and scatter and all-reduce exchange "
+        "parameter by parameter. Their improvement is on the line above. The last two rows exchange "
+        "the same gradients in buckets; their improvement is on the same set-up, parameter by "
+        "parameter.")
+    series = {"measured": [mean for _, mean, *_ in rows],
+              "published": [of and of.mean_iteration for *_, of in rows],
+              **({"PyTorch + Gloo": [gloo for *_, gloo, _ in rows]} if has_peers else {})}
     return table, bars(
         "times", "Mean time of an iteration by set-up", "figure of mean times",
-        "mean time of an iteration (s)", [setup.title for setup in SETUPS], series,
-        "Published: on four other machines and at the assignment's size; compare the order.")
+        "mean time of an iteration (s)", [row["setup"] for row in table.rows], series,
+        "Published: on four other machines and at the assignment's size; compare the order. No value "
+        "was published for buckets without overlap.")
+
+
+def loss_curves(of_setups):
+    """Returns lines of a figure. Set-ups of four nodes whose losses are equal have one line."""
+    shared = [of_setups[setup] for setup in SHARED]
+    if any(values != shared[0] for values in shared):
+        return [line(setup.title, range(len(values)), values, colour=setup.colour)
+                for setup, values in of_setups.items()]
+    return [line(title, range(len(of_setups[setup])), of_setups[setup], colour=setup.colour)
+            for setup, title in ((ONE, ONE.title), (GATHER, EQUAL_LOSSES))]
 
 
 @report_part
-def losses(results):
+def losses(setting, results):
     """Returns a table and a figure."""
     table = tabulate_curves(
         "losses", "Loss of rank 0 at every 20th iteration", "task of each part",
@@ -101,37 +133,59 @@ def losses(results):
          for setup in SETUPS] +
         [(f"{setup.name}_published", f"{setup.title}, published", setup.losses)
          for setup in SETUPS], 4,
-        "Iterations count from 0. Cells after the end of the run are empty.")
-    of_setups = {setup: results[setup.name].losses() for setup in SETUPS}
+        "Iterations count from 0. Cells after the end of the run are empty."
+        f"{course_trials.other_losses_note(setting)}")
     return table, lines(
         "losses", "Loss of rank 0", "losses of each part", ("iteration", "loss"),
-        [line(setup.title, range(len(values)), values, colour=setup.colour)
-         for setup, values in of_setups.items()],
-        "Gather and scatter, all-reduce and DDP have the same losses because they add in the same "
-        "order; the published ones did not.")
+        loss_curves({setup: results[setup.name].losses() for setup in SETUPS}),
+        "Gather and scatter, all-reduce and DDP add in the same order, so their losses are equal; the "
+        "published ones are not."
+        f"{course_trials.other_losses_note(setting)}", y_log=10)
+
+
+@report_part
+def trial_losses(setting, results):
+    """Returns a list of a table, which is empty if the set-ups' own losses decide."""
+    found = course_trials.of_setups(setting, results)
+    if course_trials.is_real(setting) or not found:
+        return []
+    other = course_trials.other_training(setting)
+    return [tabulate_curves(
+        "trial-losses", f"Loss of rank 0 at every 20th iteration, {other}", "task of each part",
+        ("iteration", PRINTED),
+        [(setup.name, setup.title, [result.loss_at(step) for step in PRINTED])
+         for setup, result in found.items()], 4,
+        "The statement that losses are close to those of one node is judged by these.")]
 
 
 @report_part
 def accuracies(setting, results):
     """Returns a table and a figure; nothing without tests."""
-    real = tested(results)
-    things = real or [(setup, result.summary["test"]) for setup, result in
-                      course_trials.of_setups(setting, results).items()]
-    if not things:
+    found = course_trials.accuracies(setting, results)
+    if not found:
         return []
+    real = course_trials.is_real(setting)
     note = "" if real else (f"A{course_trials.other_training(setting)[1:]}: compare the set-ups "
-                            "with each other, not with the published values.")
+                            "with each other, not with the published values, which are VGG-11's. "
+                            f"{course_trials.SEEDS_NOTE}")
+    things = [(setup, accuracy, course_trials.of_setups(setting, results)[setup].summary["test"])
+              for setup, accuracy in found.items()]
     table = tabulate("test", "Test after the epoch", "task of each part", things, [
-        ("setup", "set-up", lambda setup, _: setup.title),
-        ("loss", "test loss", lambda _, test: test["loss"], 4),
-        ("accuracy", "accuracy (%)", lambda _, test: 100 * test["accuracy"], 2),
-        ("published_loss", "published loss", lambda setup, _: setup.test_loss, 4),
-        ("published_accuracy", "published accuracy (%)", lambda setup, _: setup.correct / 100, 2)],
+        ("setup", "set-up", lambda setup, *_: setup.title),
+        ("loss", "test loss", lambda *thing: thing[2].get("loss"), 4),
+        ("accuracy", "accuracy (%)", lambda _, accuracy, __: 100 * accuracy.mean, 2),
+        *([] if real else [
+            ("least", "least of the seeds (%)", lambda _, accuracy, __: 100 * accuracy.least, 2),
+            ("most", "most of the seeds (%)", lambda _, accuracy, __: 100 * accuracy.most, 2)]),
+        ("published_loss", "published loss", lambda setup, *_: setup.test_loss, 4),
+        ("published_accuracy", "published accuracy (%)", lambda setup, *_: setup.correct / 100, 2)],
         note)
     return table, bars("accuracy", "Test accuracy by set-up", "figure of accuracies",
                        "test accuracy (%)", [row["setup"] for row in table.rows],
-                       {"measured": [row["accuracy"] for row in table.rows],
-                        "published": [row["published_accuracy"] for row in table.rows]}, note)
+                       {"measured" if real else f"measured, {course_trials.other_model(setting)}":
+                        [row["accuracy"] for row in table.rows],
+                        "published" if real else "published, VGG-11 on CIFAR-10":
+                        [row["published_accuracy"] for row in table.rows]}, note)
 
 
 @report_part
@@ -142,21 +196,23 @@ def by_nodes(setting, results):
     seconds = {setup: nodes_times(setting, results, setup) for setup in SHARED}
     return (tabulate_curves("nodes", title, "scaling task, total batch 300", ("nodes", x),
                             [(setup.name, f"{setup.title} (s)", values)
-                             for setup, values in seconds.items()], 4),
+                             for setup, values in seconds.items()], 4,
+                            f"Gather and scatter and all-reduce exchange {IN_BUCKETS}."),
             lines("nodes", title, "figure of time against nodes",
                   ("nodes", "mean time of an iteration (s)"),
                   [line(setup.title, x, values, colour=setup.colour)
-                   for setup, values in seconds.items()], y_from_zero=True))
+                   for setup, values in seconds.items()],
+                  f"Gather and scatter and all-reduce exchange {IN_BUCKETS}.", y_from_zero=True))
 
 
 def notes(setting):
     said = ["DDP here is --sync ddp, which also overlaps with the next forward pass; gather and "
-            "scatter and all-reduce move whole buckets of 25 MiB after backward. The assignment's "
-            "go parameter by parameter, which --sync per-layer does: see what buckets gain.",
+            "scatter and all-reduce move whole buckets of 25 MiB after backward, unless they are said to "
+            "go parameter by parameter, as the assignment's do (--sync per-layer).",
             "Published values are those of one report on four containers. Its improvements are "
             "given as they stand there; from its averages follow 37.31, 13.32 and 14.44 %."]
     if not setting.has_cifar10:
-        said.append(MADE_UP_IMAGES)
+        said.append(made_up_note("VGG-11", OTHERS_REAL if "trial" in setting.scale else ""))
     if not setting.has_hosts:
         said.append("All ranks shared the cores of this machine, so the times say little about "
                     "four nodes.")
@@ -170,10 +226,35 @@ def find(setting, results):
     return Findings(
         course_claims.claims(setting, results),
         [course_answers.answers(setting, results), *times(results), *by_parameter(results),
-         *losses(results), *accuracies(setting, results), *by_nodes(setting, results),
-         *course_costs.shown(setting, results)],
+         *losses(setting, results), *trial_losses(setting, results),
+         *accuracies(setting, results), *by_nodes(setting, results),
+         *course_parts.shown(results), *course_costs.shown(setting, results)],
         notes(setting))
 
 
+def signs(setting, works, results):
+    """Looks for signs that other processes used the cores; see disturbance.py."""
+    return [*setup_signs(results),
+            *(sign for setup in SHARED for sign in nodes_signs(setting, results, setup)),
+            *emulation.signs(setting, works, results), *unsteady(works, results)]
+
+
+@report_part
+def setup_signs(results):
+    one = results[ONE.name].mean_iteration()
+    return [sign for setup in SHARED
+            for sign in too_fast(f"{setup.title} after one node",
+                                 one / results[setup.name].mean_iteration(), NODES)]
+
+
+@report_part
+def nodes_signs(setting, results, setup):
+    """More nodes share one total batch, so the time falls at most as their number rises."""
+    pairs = [*zip(setting.scale["nodes"], nodes_times(setting, results, setup))]
+    return [sign for (few, before), (many, after) in zip(pairs, pairs[1:])
+            for sign in too_fast(f"{setup.title}, {many} nodes after {few}", before / after,
+                                 many / few)]
+
+
 EXPERIMENT = Experiment("course", "VGG-11 on one node and four", SOURCE, SCALES, runs, find, NODES,
-                        statements=course_claims.STATEMENTS)
+                        statements=course_claims.STATEMENTS, signs=signs)

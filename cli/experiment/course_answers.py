@@ -1,11 +1,12 @@
-"""The answers to the course's questions, a sentence each, with the numbers of the run."""
-from cli.experiment import course_trials, phases
-from cli.experiment.course_buckets import layers_name
+"""The answers to the course's questions, a sentence each, with the numbers of the run. Each is made
+from the judgement of the claim on the same thing."""
+from cli.experiment import course_claims, course_costs, course_parts, course_trials, phases
+from cli.experiment.course_buckets import layers_name, sheet_name
 from cli.experiment.course_costs import MB, busiest_bytes
-from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SHARED, capital, nodes_name
+from cli.experiment.course_setups import (DDP, GATHER, NODES, ONE, REDUCE, SHARED, capital,
+                                          nodes_name)
 from cli.experiment.results import EXPOSED
-from cli.experiment.study import EMULATED, Table, report_part
-from cli.launch.summaries import AGGREGATION
+from cli.experiment.study import CONFIRMED, EMULATED, NOT_MEASURABLE, Table, report_part
 from cli.runs.tables import Column
 
 SHARE_CORES = ("All ranks shared the cores of this machine: the sentences on time describe this run, "
@@ -38,26 +39,27 @@ def takes(before, after):
             f"{'less' if change <= 0 else 'more'}")
 
 
-@report_part
-def coordinator_answer(results):
-    """Returns a list, which is empty if the coordinator recorded nothing."""
-    activity = results[GATHER.name].coordinator
-    if not activity:
-        return []
-    seconds = {title: activity["phase_seconds"][name] for name, title, _ in AGGREGATION}
-    parts = [f"{title} {value:.4f} s" for title, value in seconds.items()]
-    return [("2a", "What does the coordinator do in an iteration?",
-             f"In {activity['iteration_seconds']['mean']:.4f} s it {', '.join(parts[:-1])} and "
-             f"{parts[-1]}; most of the time it {max(seconds, key=seconds.get)}.")]
+def on_time(setting, said):
+    """Returns a sentence on times. It begins with the reason if no claim on them has a verdict."""
+    why = setting.needs_hosts or setting.disturbed
+    return f"Not measurable here: {why}. In this run: {said}" if why else said
+
+
+def gain_answer(setting, results, part, question, names, said):
+    """Returns a row on the time that the second of two runs saves. said(before, after, takes): the
+    answer."""
+    before, after = times_of(results, *names)
+    return [(part, question, on_time(setting, said(before, after, takes(before, after))))]
 
 
 @report_part
-def gather_answer(results):
-    one, gather = times_of(results, ONE.name, GATHER.name)
-    return [("2a", "What does gather and scatter gain on one node?",
-             f"It {takes(one, gather)}, because each node computes for "
-             f"{compared(gather.computing, one.computing)} and then waits {gather.exposed:.4f} s for "
-             "communication, which one node does not have.")]
+def gather_answer(setting, results):
+    return gain_answer(
+        setting, results, "2a", "What does gather and scatter gain, compared with one node?",
+        [sheet_name(ONE), sheet_name(GATHER)],
+        lambda one, gather, takes: f"It {takes}, because each node computes for "
+        f"{compared(gather.computing, one.computing)} and then waits {gather.exposed:.4f} s for "
+        "communication, which one node does not have.")
 
 
 @report_part
@@ -74,71 +76,104 @@ def first_loss_answer(results):
 
 
 @report_part
-def reduce_answer(results):
-    gather, reduce = times_of(results, GATHER.name, REDUCE.name)
-    sizes = {setup: busiest_bytes(setup, results[setup.name]) / MB for setup in (GATHER, REDUCE)}
-    return [("2b", "What does all-reduce gain?",
-             f"It {takes(gather, reduce)}; the busiest process sends and receives "
-             f"{sizes[REDUCE]:.2f} MB an iteration instead of {sizes[GATHER]:.2f} MB, and a rank "
-             f"waits {compared(reduce.exposed, gather.exposed)} for communication.")]
+def reduce_answer(setting, results):
+    sizes = {setup: busiest_bytes(setup, results[sheet_name(setup)]) / MB
+             for setup in (GATHER, REDUCE)}
+    return gain_answer(
+        setting, results, "2b", "What does all-reduce gain?", map(sheet_name, (GATHER, REDUCE)),
+        lambda gather, reduce, takes: f"It {takes}; the busiest process sends and receives "
+        f"{sizes[REDUCE]:.2f} MB an iteration instead of {sizes[GATHER]:.2f} MB, and a rank "
+        f"waits {compared(reduce.exposed, gather.exposed)} for communication.")
 
 
 @report_part
-def ddp_answer(results):
-    reduce, ddp = times_of(results, REDUCE.name, DDP.name)
-    return [("3", "What does DDP gain?",
-             f"It {takes(reduce, ddp)}; {compared(ddp.hidden, reduce.hidden)} of communication run "
-             f"beside computation, and {compared(ddp.exposed, reduce.exposed)} are exposed.")]
+def ddp_answer(setting, results):
+    return gain_answer(
+        setting, results, "3", "What does DDP gain?", map(sheet_name, (REDUCE, DDP)),
+        lambda reduce, ddp, takes: f"It {takes}; {compared(ddp.hidden, reduce.hidden)} of "
+        f"communication run beside computation, and {compared(ddp.exposed, reduce.exposed)} are "
+        "exposed.")
 
 
 @report_part
-def buckets_answer(results):
-    layers, buckets = times_of(results, layers_name(REDUCE), REDUCE.name)
-    return [("2b", "What do buckets gain?",
-             f"All-reduce in buckets {takes(layers, buckets)}: a rank waits "
-             f"{compared(buckets.exposed, layers.exposed)} for communication, with the same bytes in "
-             "fewer and larger messages.")]
+def buckets_answer(setting, results):
+    return gain_answer(
+        setting, results, "2b", "What do buckets gain?", [layers_name(REDUCE), REDUCE.name],
+        lambda layers, buckets, takes: f"All-reduce in buckets {takes}: a rank waits "
+        f"{compared(buckets.exposed, layers.exposed)} for communication, with the same bytes in "
+        "fewer and larger messages.")
+
+
+def listed(setups):
+    """Returns "a, b and c"."""
+    titles = [setup.title for setup in setups]
+    return " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
 
 
 @report_part
-def bound_answer(results):
-    of_setups = {setup: Times(results[setup.name]) for setup in SHARED}
-    texts = [f"{setup.title} {'computes' if times.computing > times.exposed else 'communicates'} "
-             f"longer ({times.computing:.4f} s of computation, {times.exposed:.4f} s of exposed "
-             "communication)" for setup, times in of_setups.items()]
+def bound_answer(setting, results):
+    parts = course_costs.bound_parts(results)
+    texts = [f"{setup.title} {'computes' if computing > waiting else 'communicates'} "
+             f"longer ({computing:.4f} s of computation, {waiting:.4f} s of exposed "
+             "communication)" for setup, (computing, waiting) in parts.items()]
+    by_kind = {kind: [setup for setup, (computing, waiting) in parts.items()
+                      if (computing > waiting) == computes]
+               for kind, computes in (("compute-bound", True), ("network-bound", False))}
+    bound = [f"{kind} with {listed(setups)}" for kind, setups in by_kind.items() if setups]
     return [("2a, 2b, 3", "Is the workload compute-bound or network-bound?",
-             f"{capital(', '.join(texts[:-1]))}, and {texts[-1]}.")]
+             on_time(setting, f"{capital(', '.join(texts[:-1]))}, and {texts[-1]}. So it is "
+                     f"{', and '.join(bound)}."))]
 
 
 @report_part
 def nodes_answer(setting, results, setup):
     few, many = (setting.scale["nodes"][place] for place in (0, -1))
     before, after = times_of(results, nodes_name(setup, few), nodes_name(setup, many))
-    falls = after.whole < before.whole
+    said = ("falls with each node more" if course_claims.falls_with_nodes(setting, results, setup)
+            else "does not fall with each node more")
     return [("scaling", f"Why does the time fall, or not fall, with nodes ({setup.title})?",
-             f"It {'falls' if falls else 'does not fall'} from {few} to {many} nodes "
-             f"({compared(after.whole, before.whole)}), because a rank computes for "
-             f"{compared(after.computing, before.computing)} and waits "
-             f"{compared(after.exposed, before.exposed)} for communication.")]
+             on_time(setting, f"It {said} ({course_claims.nodes_text(setting, results, setup)}). "
+                     f"From {few} to {many} nodes a rank computes for "
+                     f"{compared(after.computing, before.computing)} and waits "
+                     f"{compared(after.exposed, before.exposed)} for communication."))]
 
 
 @report_part
 def accuracy_answer(setting, results):
     """Returns a list, which is empty if nothing was tested."""
-    found = {setup: course_trials.accuracy(result)
-             for setup, result in course_trials.of_setups(setting, results).items()}
-    if not found:
+    claim = course_trials.accuracy_claim(setting, results)
+    if claim.verdict == NOT_MEASURABLE:
         return []
-    texts = ", ".join(f"{setup.title} {100 * part:.2f} %" for setup, part in found.items())
-    other = "" if course_trials.is_real(setting) else f" ({course_trials.other_training(setting)})"
-    apart = 100 * course_trials.spread(found.values())
+    other = f" ({claim.condition})" if claim.condition else ""
+    apart = 100 * course_trials.spread(course_trials.accuracies(setting, results).values())
+    limit = 100 * course_trials.SIMILAR
+    similar = (f"They are similar{other}: they lie {apart:.2f} points apart"
+               if claim.verdict == CONFIRMED else
+               f"They are not similar here{other}: they lie {apart:.2f} points apart, more than "
+               f"{limit:g}")
+    because = "because" if claim.verdict == CONFIRMED else "although"
     return [("2a, 2b, 3", "Are the test accuracies similar, and why?",
-             f"They lie {apart:.2f} points apart ({texts}){other}, because each method averages the "
-             "gradients of all ranks, whatever way they take; one node differs in its batch "
-             "normalization and augmentation.")]
+             f"{similar} ({claim.numbers}), {because} each method averages the gradients of all "
+             "ranks, whatever way they take; one node differs in its batch normalization and "
+             "augmentation.")]
+
+
+@report_part
+def losses_answer(setting, results):
+    """Returns a list, which is empty if no losses decide."""
+    claim = course_trials.close_claim(setting, results)
+    if claim.verdict == NOT_MEASURABLE:
+        return []
+    other = f" ({claim.condition})" if claim.condition else ""
+    return [("2a, 2b, 3", "Are the losses close to those of one node?",
+             f"They are {'' if claim.verdict == CONFIRMED else 'not '}close{other}: {claim.numbers} "
+             f"from one node's at iterations 0, 20 … 180; the published ones lie up to "
+             f"{course_trials.CLOSE:.2f} apart.")]
 
 
 def note(setting):
+    if setting.disturbed:
+        return f"Sentences on time: {setting.disturbed}."
     if setting.emulates:
         return f"Sentences on time: {EMULATED}."
     return "" if setting.has_hosts else SHARE_CORES
@@ -146,9 +181,11 @@ def note(setting):
 
 def answers(setting, results):
     """Returns a table of sentences."""
-    found = [*coordinator_answer(results), *gather_answer(results), *reduce_answer(results),
-             *buckets_answer(results), *ddp_answer(results), *first_loss_answer(results),
-             *bound_answer(results), *accuracy_answer(setting, results),
+    found = [*course_parts.answers(results), *gather_answer(setting, results),
+             *reduce_answer(setting, results), *buckets_answer(setting, results),
+             *ddp_answer(setting, results), *first_loss_answer(results),
+             *losses_answer(setting, results), *bound_answer(setting, results),
+             *accuracy_answer(setting, results),
              *(row for setup in SHARED for row in nodes_answer(setting, results, setup))]
     names = ("part", "question", "answer")
     return Table("answers", "Answers", "the questions of each part",

@@ -1,7 +1,7 @@
 """The costs of the course's set-ups beside their time: phases of an iteration, bytes of the busiest
 process, and peak memory."""
 from cli.experiment import phases
-from cli.experiment.course_buckets import BY_PARAMETER, layers_name
+from cli.experiment.course_buckets import BY_PARAMETER, IN_BUCKETS, layers_name
 from cli.experiment.course_setups import DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, nodes_name
 from cli.experiment.results import EXPOSED
 from cli.experiment.study import HOSTS, Statement, decide, decide_time, report_part, tabulate
@@ -116,7 +116,8 @@ def coordinators(results):
 def phases_of_setups(results):
     """Returns a table and a figure."""
     activity = results[GATHER.name].coordinator
-    return phases.breakdown("phases", "Where an iteration goes", "computation and communication",
+    return phases.breakdown("phases", f"Where an iteration goes {IN_BUCKETS}",
+                            "computation and communication",
                             {setup.title: results[setup.name] for setup in SETUPS},
                             {f"coordinator of {GATHER.title}": activity} if activity else {})
 
@@ -136,10 +137,15 @@ def shown(setting, results):
             nodes_table(setting, results), memory_table(results)]
 
 
+def bound_parts(results):
+    """Returns {set-up: seconds of computation and of exposed communication}."""
+    return {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
+            for setup in SHARED}
+
+
 @report_part
 def compute_claim(setting, results):
-    parts = {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
-             for setup in SHARED}
+    parts = bound_parts(results)
     return decide_time(
         setting, COMPUTE_BOUND, all(computing > waiting for computing, waiting in parts.values()),
         ", ".join(f"{setup.title} {computing:.4f} s and {waiting:.4f} s"

@@ -51,9 +51,3 @@ def nodes_name(setup, nodes):
 
 def nodes_times(setting, results, setup):
     return [results[nodes_name(setup, nodes)].mean_iteration() for nodes in setting.scale["nodes"]]
-
-
-def tested(results):
-    """Returns (set-up, its test) of those that evaluated."""
-    tests = [(setup, results[setup.name].summary.get("test")) for setup in SETUPS]
-    return [(setup, test) for setup, test in tests if test]

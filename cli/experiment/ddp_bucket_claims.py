@@ -2,6 +2,7 @@
 from cli.experiment.ddp_buckets import bucket_name, compared, names_name, size_title, sweeps
 from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
                                        exact_backends, listed, widths)
+from cli.experiment.noise import EQUAL, condition_of
 from cli.experiment.study import Statement, counted, decide, decide_time, report_part
 
 BOTH = "for ResNet-50 and BERT, over ring and gloo"
@@ -10,6 +11,7 @@ OF_W = "Fig. 7"
 OF_MODELS = f"{OF_W}, BERT beside ResNet-50"
 OF_BACKENDS = f"{OF_W}, NCCL beside Gloo"
 OF_2W = "Fig. 8 beside Fig. 7"
+OF_WIDE = "Fig. 8"
 # Bounds of "about": a choice.
 ABOUT = 1.1  # of the best time
 AS_LONG = 1.25
@@ -27,7 +29,7 @@ SMALL = Statement(
     "small-tensors", "Many small tensors take longer than few large ones.",
     "section 2.3, Fig. 2, and the lecture's fixed cost of each message",
     "median time of an iteration with a bucket for each parameter, and with 25 MB",
-    f"25 MB take less time, {BOTH}", NEEDS)
+    f"25 MB take less time, by more than the noise, {BOTH}", NEEDS)
 WHOLE = Statement(
     "one-bucket", "One bucket for the whole model waits for all gradients and cannot overlap.",
     "section 3.2.2, why not one big bucket",
@@ -35,7 +37,8 @@ WHOLE = Statement(
     f"the big bucket exposes more, {BOTH}", NEEDS)
 MIDDLE = Statement(
     "middle", "The best size is neither a bucket for each parameter nor one for all.", OF_W,
-    "median time of an iteration by size", f"the best size lies between the two, {BOTH}", NEEDS)
+    "median time of an iteration by size",
+    f"the best size lies between the two, by more than the noise, {BOTH}", NEEDS)
 USUAL = Statement(
     "usual-size", "About 25 MB is a good middle.", "section 6, and the lecture",
     "median time of an iteration with 25 MB, over the best of all sizes",
@@ -62,8 +65,12 @@ TWICE = Statement(
     "twice-the-ranks", "2W ranks take about as long as W.", OF_2W,
     "median time of an iteration with 25 MB, of 2W over W ranks",
     f"it is at most {AS_LONG:g}, {BOTH}", f"{NEEDS}, for 2W ranks")
+WIDE_MIDDLE = Statement(
+    "middle-of-2w", "On 2W ranks, too, the best size is neither a bucket for each parameter nor one for "
+    "all.", OF_WIDE, MIDDLE.quantity, MIDDLE.rule, f"{NEEDS}, for 2W ranks")
 STATEMENTS = (ORDER, SAME_BITS, SMALL, WHOLE, MIDDLE, USUAL, BERT_LONGER, BERT_LARGER, BY_BACKEND,
-              QUICKER, STEADIER, TWICE)
+              QUICKER, STEADIER, TWICE, WIDE_MIDDLE)
+ENDS = {0, WHOLE_MB}
 
 
 @report_part
@@ -105,9 +112,10 @@ class Judge:
         return tuple(self._sweeps.get((key, backend, of_ranks)) for key in keys
                      for backend in backends for of_ranks in ranks)
 
-    def singles(self):
-        return [self._group([key], [backend], self._widths[:1])
-                for key in self._keys for backend in PAPERS]
+    def singles(self, width=0):
+        """`width`: 0 for W ranks, 1 for 2W."""
+        ranks = (self._widths + (None,))[width:width + 1]
+        return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
 
     def networks(self):
         """Returns a pair for each back end: the first network and the last."""
@@ -124,17 +132,19 @@ class Judge:
         return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
 
     @report_part
-    def decide(self, statement, groups, value, holds, text, lacks, of_all=all, ratio=False):
+    def decide(self, statement, groups, value, holds, text, lacks, of_all=all, ratio=False,
+               condition_of=lambda values: ""):
         """Decides whether `holds` of value(sweep) of each group, all of them or any. `lacks`: the
         reason if a sweep is missing; `ratio`: of a pair's values, the second over the first, stands
-        after them."""
+        after them. condition_of(values): of the verdict, if each group is one sweep."""
         complete = [group for group in groups if None not in group]
         texts = ratio_text if ratio else each_text
         values = [[value(sweep) for sweep in group] for group in complete]
         return decide_time(
             self._setting, statement, of_all([holds(*of_group) for of_group in values]),
             "; ".join(texts(*of_group, text) for of_group in zip(complete, values)),
-            "" if complete == groups else lacks)
+            "" if complete == groups else lacks,
+            condition=condition_of([value for of_group in values for value in of_group]))
 
 
 def each_text(group, values, text):
@@ -156,6 +166,25 @@ def titled(values):
     return listed({size_title(size): value for size, value in values.items()})
 
 
+class Best:
+    """The best size of a sweep, and those that are equal to it within the noise."""
+
+    def __init__(self, sweep, results):
+        self.best, *self.others = sweep.level(results)
+        ends = [size in ENDS for size in (self.best, *self.others)]
+        self.is_less = not any(ends)  # in the middle
+        self.is_equal = any(ends) and not all(ends)
+
+    @property
+    def text(self):
+        others = " and ".join(map(size_title, self.others))
+        return size_title(self.best) + (f" ({EQUAL} to {others})" if others else "")
+
+
+def small_text(found):
+    return titled({0: found.before, USUAL_MB: found.after}) + found.text
+
+
 def two_of(values, *sizes):
     return {size: values[size] for size in sizes}
 
@@ -171,14 +200,20 @@ def time_claims(setting, results):
 
     def best(sweep):
         return sweep.best(results)
+
+    def middle(statement, groups, lacks):
+        return judge.decide(statement, groups, lambda sweep: Best(sweep, results),
+                            lambda found: found.is_less, lambda found: found.text, lacks,
+                            condition_of=condition_of)
     return [
-        judge.decide(SMALL, judge.singles(), lambda sweep: two_of(medians(sweep), 0, USUAL_MB),
-                     lambda times: times[USUAL_MB] < times[0], titled, NO_NETWORK),
+        judge.decide(SMALL, judge.singles(),
+                     lambda sweep: sweep.compared(results, 0, USUAL_MB),
+                     lambda found: found.is_less, small_text, NO_NETWORK,
+                     condition_of=condition_of),
         judge.decide(WHOLE, judge.singles(),
                      lambda sweep: two_of(sweep.exposed(results), USUAL_MB, WHOLE_MB),
                      lambda exposed: exposed[USUAL_MB] < exposed[WHOLE_MB], titled, NO_NETWORK),
-        judge.decide(MIDDLE, judge.singles(), best, lambda size: size not in (0, WHOLE_MB),
-                     size_title, NO_NETWORK),
+        middle(MIDDLE, judge.singles(), NO_NETWORK),
         judge.decide(USUAL, judge.singles(), lambda sweep: median(sweep) / min(
             medians(sweep).values()), lambda ratio: ratio <= ABOUT, "{:.2f}".format, NO_NETWORK),
         judge.decide(BERT_LONGER, judge.networks(), median,
@@ -192,7 +227,8 @@ def time_claims(setting, results):
         judge.decide(STEADIER, judge.backends(), lambda sweep: sweep.spread(results),
                      lambda ring, gloo: ring < gloo, "{:.3f}".format, NO_NETWORK),
         judge.decide(TWICE, judge.doubled(), median,
-                     lambda once, twice: twice <= AS_LONG * once, seconds, NO_WIDTH, ratio=True)]
+                     lambda once, twice: twice <= AS_LONG * once, seconds, NO_WIDTH, ratio=True),
+        middle(WIDE_MIDDLE, judge.singles(width=1), NO_WIDTH)]
 
 
 def claims(setting, results):

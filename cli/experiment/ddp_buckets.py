@@ -3,6 +3,7 @@ import dataclasses
 
 from cli.experiment.ddp_setups import (PAPERS, USUAL_MB, WHOLE_MB, backends, exact_backends,
                                        of_network, overlapped, widths, widths_of)
+from cli.experiment.noise import compared_medians
 from cli.experiment.results import EXPOSED
 from cli.experiment.study import bars, report_part, tabulate
 from cli.experiment.work import LOSSES, TIMES, NamesOfBuckets
@@ -45,6 +46,16 @@ class Sweep:
     def best(self, results):
         times = self.medians(results)
         return min(times, key=times.get)
+
+    def compared(self, results, before, after):
+        """Compares the times of two sizes."""
+        return compared_medians(*(self.result(results, size) for size in (before, after)))
+
+    def level(self, results):
+        """Returns the best size, and those whose times are equal to its within the noise."""
+        best = self.best(results)
+        return [best, *(size for size in self.sizes
+                        if size != best and self.compared(results, size, best).is_equal)]
 
     def exposed(self, results):
         return {size: self.result(results, size).phase(EXPOSED) for size in self.sizes}

@@ -44,10 +44,10 @@ SMALL_IMAGES = ("--dataset", "synthetic", "--image-size", "32")
 SCALES = {
     "quick": {"about": "4 and 8 ranks and 5 iterations; ResNet-50 of 32 × 32 images, a small BERT, "
                        "and VGG-11. The paper has 16 and 32 GPUs. Only --scale full has 16 ranks, "
-                       "buckets of 10 and 50 MB, all sizes at all numbers of ranks, BERT base, and "
+                       "buckets of 10 and 50 MB, 5 MB at all numbers of ranks, BERT base, and "
                        "back ends besides ring and gloo in Figs. 7 and 8.",
               "ranks": 4, "batch": 8, "iterations": 5, "widths": (4, 8), "hosts": 8,
-              "buckets": (0, 5, 25, WHOLE_MB), "wide_buckets": (25,), "compared": (0, 25),
+              "buckets": (0, 5, 25, WHOLE_MB), "wide_buckets": (0, 25, WHOLE_MB), "compared": (0, 25),
               "all_backends": False,
               "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
                            Network("bert", "BERT (small)", "bert_small", TOKENS, 2)),
@@ -65,7 +65,7 @@ SCALES = {
              "groups": (1, 3, 5), "sleeps": (0.1, 0.2), "late": 0.3},
     "tiny": {"about": "For tests.", "hidden": True,
              "ranks": 2, "batch": 2, "iterations": 3, "widths": (2, 4), "hosts": 4,
-             "buckets": (0, 25, WHOLE_MB), "wide_buckets": (25,), "compared": (0, 25),
+             "buckets": (0, 25, WHOLE_MB), "wide_buckets": (0, 25, WHOLE_MB), "compared": (0, 25),
              "all_backends": False,
              "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
                           Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 1)),

@@ -8,11 +8,13 @@ So each training of several ranks runs twice:
     NAME-timed    emulated computation, on the links that were asked for: times
 
 A training that is needed for only one of these (Training.only) runs once. First one rank trains
-alone, to measure how long a rank sleeps. A training of one rank always computes.
+alone, to measure how long a rank sleeps; if the plan has such a run (Training.alone), that one. A
+training of one rank always computes.
 """
 import dataclasses
 
 from cli.experiment.devices import OnDevices
+from cli.experiment.disturbance import apart
 from cli.experiment.study import counted
 from cli.experiment.work import LOSSES, TIMES, Late, Training, without
 from cli.runs.hosts import UNSHAPED
@@ -49,10 +51,15 @@ def alone_of(work, setting):
                     model=work.model, images=work.images)
 
 
+def alone_name(work, setting):
+    return work.alone or alone_of(work, setting).name
+
+
 def alones_of(works, setting):
-    """Returns one for each batch whose times are needed."""
-    return list({alone.name: alone for work in works if is_timed(work)
-                 for alone in [alone_of(work, setting)]}.values())
+    """Returns the trainings of one rank that are timed: one for each batch whose times are needed."""
+    planned = {work.name: work for work in works}
+    found = {alone_name(work, setting): work for work in works if is_timed(work)}
+    return [planned.get(name) or alone_of(work, setting) for name, work in found.items()]
 
 
 def seconds_of(result):
@@ -68,7 +75,7 @@ def timed_name(work):
 
 def timed(work, setting):
     """Returns the emulated run of a training."""
-    forward, backward = setting.emulated[alone_of(work, setting).name]
+    forward, backward = setting.emulated[alone_name(work, setting)]
     most = TIMED_ITERATIONS + int(option_of(work.options, WARMUP, 0))
     return dataclasses.replace(
         work, name=timed_name(work), title=f"{work.title}, computation emulated",
@@ -80,9 +87,13 @@ def timed(work, setting):
 
 
 def split(works, setting):
-    """Returns the runs that replace `works`."""
+    """Returns the runs that replace `works`, without those that were timed alone, and without those
+    whose rank alone did not fit in memory."""
     planned = []
     for work in works:
+        if work.name in setting.emulated or is_timed(work) and (
+                alone_name(work, setting) not in setting.emulated):
+            continue
         if not shares_cores(work):
             planned.append(work)
         elif work.only != TIMES:
@@ -125,6 +136,18 @@ def merged(works, ranks):
         if kept:
             found[work.name] = kept
     return found
+
+
+def signs(setting, works, results):
+    """Looks for sleeps that took longer than they should have; see disturbance.py."""
+    if not setting.emulated:
+        return []
+    ended = dict(results)
+    return [sign for work in works if is_timed(work) and work.name in ended
+            for sign in apart(
+                f"forward and backward of {timed_name(work)}",
+                ("planned", sum(setting.emulated[alone_name(work, setting)])),
+                ("took", sum(ended[work.name].phase(name) for name in ("forward", "backward"))))]
 
 
 def note(setting):

@@ -11,8 +11,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.experiment import (collectives, course, data_parallel, ddp_paper, emulation, inference,
-                            lab, large_batch, time_to_accuracy)
+from cli.experiment import (collectives, course, data_parallel, ddp_paper, disturbance, emulation,
+                            inference, lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import OF_ALL_RUNS, REPORT, Folder
@@ -32,6 +32,11 @@ from cli.terminal.command import WrongUsage, did_you_mean, drive
 
 PROGRAM = "gradwire experiment"
 LIST, CLAIMS = "list", "claims"
+FULL_SCALE = "full"
+REHEARSAL = ("REHEARSAL: scale {} is smaller than what the source asks for. The report to hand in is that of "
+             f"--scale {FULL_SCALE}.")
+EMULATED_HEAD = ("COMPUTATION IS EMULATED: in the runs of several ranks that give the times, each rank sleeps "
+                 "in place of computing (see the notes).")
 # In the order of `gradwire experiment list`.
 EXPERIMENTS = [module.EXPERIMENT for module in (
     course, collectives, lab, large_batch, ddp_paper, data_parallel, inference, time_to_accuracy)]
@@ -123,7 +128,10 @@ def find(experiment, setting, works, steps):
     if missing:
         results = EndedRuns(results, (work.name for work in works
                                       if {work.name, times_name(setting, work)} & missing))
+    signs = experiment.signs(setting, works, results)
+    setting = dataclasses.replace(setting, disturbed=disturbance.reason_of(signs))
     findings = report_part(experiment.find)(setting, results) or Findings([], [], [])
+    findings = dataclasses.replace(findings, head=head_of(setting, signs))
     if missing:
         findings = findings.without_gaps(experiment.statements)
         findings.shown.insert(0, ended_table(steps))
@@ -132,6 +140,14 @@ def find(experiment, setting, works, steps):
     if setting.emulated:
         findings.notes.insert(0, emulation.note(setting))
     return findings
+
+
+def head_of(setting, signs):
+    """Returns what a reader must know first: sentences, the most important ones first."""
+    return (*([disturbance.notice_of(signs)] if signs else []),
+            *([REHEARSAL.format(setting.request["scale"])] if setting.request["scale"] != FULL_SCALE
+              else []),
+            *([EMULATED_HEAD] if setting.emulated else []))
 
 
 def times_name(setting, work):
@@ -159,7 +175,7 @@ def emulate(works, setting, folder, check_signals):
         announce(steps, folder)
         run_steps(steps, setting, folder, check_signals)
     seconds = {step.work.name: emulation.seconds_of(result_of(step.work, step.record["ranks"]))
-               for step in steps}
+               for step in steps if not step.lacks_memory}
     return dataclasses.replace(setting, emulated=seconds), steps
 
 
@@ -202,7 +218,7 @@ def run_experiment(experiment, request, check_signals):
         """Writes the report of the steps that have ended, and returns the findings. `why`: the reason
         if not all have."""
         ended = [step for step in steps if step.record]
-        findings = find(experiment, setting, works, steps)
+        findings = find(experiment, setting, works, alone + steps)
         report = writing.Writing(
             experiment, request["scale"], request["command"], ended[-1].record["environment"],
             findings, alone + steps, [step for step in steps if not step.record], why)

@@ -7,8 +7,8 @@ from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
                                       counts_with_cores, device_threads, most_with_cores,
                                       ring_bytes)
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted, decide,
-                                  decide_time, report_part)
+from cli.experiment.study import (Experiment, Findings, Statement, counted, decide, decide_time,
+                                  made_up_note, report_part)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
@@ -72,7 +72,7 @@ def large_run(setting, way):
 
 
 def runs(setting):
-    return [*lab_sweep.runs(setting), *(large_run(setting, way) for way in LARGE),
+    return [*lab_sweep.runs(setting), *lab_sweep.exchange_runs(setting), *(large_run(setting, way) for way in LARGE),
             *lab_data.runs(setting)]
 
 
@@ -93,15 +93,11 @@ def worse_claim(results, sizes):
                   large_batch.needs_epochs(sizes))
 
 
-def falls(values):
-    return all(later < earlier for earlier, later in zip(values, values[1:]))
-
-
 def longer_claim(measured):
-    return decide(LONGER, falls([*measured.computation.values()]),
+    return decide(LONGER, measured.is_shorter_with_batch(),
                   ", ".join(f"batch {batch}: {seconds:.1f} s"
                             for batch, seconds in measured.computation.items()),
-                  "" if len(measured.batches) > 1 else NEEDS_BATCHES)
+                  "" if len(measured.batches) > 1 else NEEDS_BATCHES, measured.disturbed)
 
 
 def times_on(measured, devices):
@@ -127,7 +123,7 @@ def faster_devices_claim(setting, measured):
                    if devices in counts_with_cores(setting)), default=0)
     times = times_on(measured, devices)
     return decide(FASTER_DEVICES, all(shared < alone for _, alone, shared in times),
-                  shown_times(times, devices), "" if times else NEEDS_CORES)
+                  shown_times(times, devices), "" if times else NEEDS_CORES, measured.disturbed)
 
 
 def strong_numbers(point):
@@ -142,18 +138,20 @@ def strong_ranks_claim(setting, measured):
 
 
 def strong_devices_claim(setting, measured):
-    """Judges the most devices that have cores, which may be fewer than those of Q2's sentence."""
-    point = lab_answers.strong_point(measured, counts_with_cores(setting))
+    """Judges the most devices that have cores."""
+    point = lab_answers.strong_point(measured)
     lacks = "" if most_with_cores(setting) > 1 else NEEDS_CORES
     return decide(STRONG_DEVICES, point and point.is_worse, strong_numbers(point),
-                  lacks or ("" if point else NO_PAIR))
+                  lacks or ("" if point else NO_PAIR), measured.disturbed)
 
 
 def share_claim(setting, measured):
     shown = lab_tables.cells([measured], several=True)
     most = max((cell.devices for cell in shown), default=0)
     shares = {cell.batch: cell.share for cell in shown if cell.devices == most}
-    return decide_time(setting, SHARE, falls([*shares.values()]),
+    values = [*shares.values()]
+    return decide_time(setting, SHARE,
+                       all(later < earlier for earlier, later in zip(values, values[1:])),
                        ", ".join(f"batch {batch}: {share:.0f} %" for batch, share in shares.items()),
                        "" if len(shares) > 1 else NEEDS_BATCHES)
 
@@ -170,6 +168,10 @@ def baselines(setting):
             "alone. The speed-ups of each way refer to its own row of 1 device.")
 
 
+def is_q4_real(setting):
+    return setting.images(setting.scale["large"]["images"])[1] != "synthetic"
+
+
 def notes(setting):
     said = ["A device is a group of compute threads of one process (DataParallel), or a rank. The "
             "lab's two loader processes are two loader threads (--loaders 2). Remedies for large "
@@ -182,7 +184,8 @@ def notes(setting):
         said.append("All ranks shared the cores of this machine, so their speed-ups say nothing "
                     "about separate devices.")
     if setting.images()[1] == "synthetic":
-        said.append(MADE_UP_IMAGES)
+        said.append(made_up_note("all questions but Q4" if is_q4_real(setting) else "all trainings",
+                                 "Q4's are Fashion-MNIST's." if is_q4_real(setting) else ""))
     return said
 
 
@@ -223,5 +226,5 @@ def find(setting, results):
 
 EXPERIMENT = Experiment(
     "lab", "Computation against communication", SOURCE, SCALES, runs, find, 4,
-    statements=STATEMENTS,
+    statements=STATEMENTS, signs=lab_sweep.signs,
     leaves_open=("model", "dataset", "batch-size", "lr", "momentum", "weight-decay"))

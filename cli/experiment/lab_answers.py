@@ -28,11 +28,27 @@ class BatchCost:
         self.ms_per_sample = 1000 * self.computing / measured.sizes.samples
 
 
+def epochs_by_batch(measured):
+    return ", ".join(f"{seconds:.1f} s with {batch}"
+                     for batch, seconds in measured.computation.items())
+
+
 def longer_or_shorter(measured):
-    """Answers Q1."""
+    """Answers Q1, as the claim on it is judged."""
     if len(measured.batches) < 2:
         return "Q1 needs two batches to compare; memory allowed one."
-    small, large = (BatchCost(measured, measured.batches[place]) for place in (0, -1))
+    if measured.disturbed:
+        return (f"Q1 is not measurable here: {measured.disturbed}. An epoch took "
+                f"{epochs_by_batch(measured)}.")
+    if not (measured.is_shorter_with_batch() or measured.is_longer_with_batch()):
+        best = min(measured.computation, key=measured.computation.get)
+        return (f"An epoch is neither shorter nor longer with each larger batch: it takes "
+                f"{epochs_by_batch(measured)}. A batch of {best} takes the least time.")
+    return because_of_batch(*(BatchCost(measured, measured.batches[place]) for place in (0, -1)))
+
+
+def because_of_batch(small, large):
+    """Says why the times of the smallest and the largest batch differ."""
     sign = 1 if large.epoch <= small.epoch else -1
     saved = {"the work that is done once in each iteration": sign * (small.once - large.once),
              "the forward and backward passes": sign * (small.computing - large.computing)}
@@ -82,20 +98,24 @@ class StrongPoint:
                 f"{exchanges} costs")
 
 
-def strong_point(measured, counts=None):
-    """Returns the point of the most devices, of those in `counts`, and of the largest batch; None
-    without one."""
-    found = [pair for pair in measured.strong_pairs() if counts is None or pair[0] in counts]
+def strong_point(measured):
+    """Returns the point of the most devices whose times can be judged, and of their largest batch;
+    None without one."""
+    found = [pair for pair in measured.strong_pairs() if pair[0] in measured.judged_counts]
     return StrongPoint(measured, *max(found)) if found else None
 
 
 def other_scaling(measured):
+    """Compares the other kind of scaling, as the claim on it is judged."""
     point, title = strong_point(measured), measured.way.title
     if not point:
-        return (f"{title}: a point of strong scaling needs two runs with the same total batch, and "
-                "there are none.")
-    return (f"{title}: strong scaling would be {'worse' if point.is_worse else 'better'}, because "
-            f"{point.because()}. Table 1 has a data point for it: a total batch of "
+        return (f"{title}: a point of strong scaling needs two runs with the same total batch, on "
+                "devices with cores of their own, and there are none.")
+    said = (f"whether strong scaling would be worse is not measurable here: {measured.unjudged}."
+            if measured.unjudged else
+            f"strong scaling would be {'worse' if point.is_worse else 'better'}, because "
+            f"{point.because()}.")
+    return (f"{title}: {said} Table 1 has a data point for it: a total batch of "
             f"{point.total} took {point.alone:.2f} s on 1 device and {point.shared:.2f} s on "
             f"{point.devices} of {point.batch} each, a speed-up of {point.speedup:.2f}; weak scaling "
             f"to {point.devices} devices of {point.weak_batch} has {point.weak:.2f}.")
@@ -106,7 +126,8 @@ def way_of_measuring():
     return ("Q3.1: The computation is Q1's epoch on one device, divided by the number of devices. "
             "Communication is the rest of the epoch in Table 1. It also contains the loading of "
             "batches and, on one machine, the wait for its cores. The last column is measured "
-            "directly: the time in which a transfer was under way, also beside computation.")
+            "directly: the time in which a transfer was under way, also beside computation, or "
+            "waited for a rank whose gradients were not computed yet.")
 
 
 def formulas(measured, link_gbit):
@@ -117,12 +138,14 @@ def formulas(measured, link_gbit):
 
 
 def utilization(measured, link_gbit):
-    """Applies the formulas to the most devices and their largest batch."""
+    """Applies the formulas to the most devices."""
     devices, batch = max(measured.several())
-    size, seconds = measured.sizes.gradient, measured.transfer_seconds(devices, batch)
+    size, seconds = measured.sizes.gradient, measured.exchange_seconds(devices, batch)
     sent = ring_bytes(devices, size)
     used = sent / 1e9 / seconds
-    text = (f" {measured.way.title}, with N = {devices}, batch {batch}, S = {size:,} bytes and "
+    text = (" T is the median time of an all-reduce alone, with no computation beside it; the time in "
+            "which an iteration's transfers are under way also contains the wait for the slowest rank's "
+            f"computation. {measured.way.title}, with N = {devices}, S = {size:,} bytes and "
             f"T = {seconds:.4f} s: {round(sent):,} bytes / {seconds:.4f} s = {used:.3f} GB/s.")
     if not link_gbit:
         return text
@@ -135,7 +158,8 @@ def between_devices():
     """Says why DataParallel's bytes are not those of the formula."""
     return ("DataParallel has no ring: its devices share one memory, so the other devices' gradients "
             "are added to the first one's, N−1 times S in all, and nothing is sent back. Its bytes "
-            "per second are those of the formula over the time of its copies.")
+            "per second are those of the formula over T, here the copies of the iteration that has the "
+            "shortest ones.")
 
 
 def remedies(setting, sizes, results):

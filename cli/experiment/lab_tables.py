@@ -2,7 +2,7 @@
 """
 from cli.experiment import lab_answers
 from cli.experiment.lab_sweep import ring_bytes
-from cli.experiment.study import bars, line, lines, tabulate
+from cli.experiment.study import bars, line, lines, report_part, tabulate
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # by batch
 PARTS = {"computation": {"name": "computation", "colour": "#0072b2"},
@@ -17,13 +17,22 @@ class Cell:
         self.epoch = measured.seconds[devices, batch]
         self.speedup = measured.speedup(devices, batch)
         self.computation = measured.computation[batch] / devices
-        self.rest = self.epoch - self.computation
+        self.rest = measured.rest(devices, batch)
         self.share = 100 * self.rest / self.epoch
         self.transfer = measured.transfer_seconds(devices, batch)  # of an iteration
         self.transfers = self.transfer * measured.steps(devices, batch)
         self.bytes = round(ring_bytes(devices, measured.sizes.gradient))
-        self.gb_per_s = self.bytes / 1e9 / self.transfer if devices > 1 else None
         self.sent = measured.results[devices, batch].sent_per_iteration()
+        self._exchange_of = measured.exchange_seconds
+
+    @property
+    def exchange(self):
+        """Returns the seconds of one exchange of the gradient."""
+        return self._exchange_of(self.devices, self.batch)
+
+    @property
+    def gb_per_s(self):
+        return self.bytes / 1e9 / self.exchange
 
 
 def column(field, title, digits=None):
@@ -60,17 +69,18 @@ def split_table(ways):
                     cells(ways, several=True),
                     [*PLACE, column("computation", "computation, from Q1 (s)", 2),
                      column("rest", "the rest (s)", 2), column("share", "the rest (%)", 0),
-                     column("transfers", "transfers under way, measured (s)", 2)],
+                     column("transfers", "transfers under way or waiting, measured (s)", 2)],
                     lab_answers.way_of_measuring())
 
 
+@report_part
 def bandwidth_table(ways, link_gbit):
     over_network = [measured for measured in ways if not measured.way.together]
     return tabulate("table-3", "Bandwidth", "Table 3, Q3", cells(ways, several=True),
                     [*PLACE, column("bytes", "2(N−1)/N · S, each device"),
                      column("sent", "sent by all, measured"),
-                     column("transfer", "transfers of an iteration (s)", 4),
-                     column("gb_per_s", "GB/s", 3)],
+                     column("transfer", "under way or waiting, of an iteration (s)", 4),
+                     column("exchange", "T (s)", 4), column("gb_per_s", "GB/s in T", 3)],
                     "\n\n".join([*(lab_answers.formulas(measured, link_gbit)
                                    for measured in over_network), lab_answers.between_devices()]))
 
@@ -88,13 +98,16 @@ def speedup_picture(measured):
 
 
 def split_picture(measured):
-    """Returns a figure of Table 2."""
+    """Returns a figure of Table 2. Each bar ends at the measured epoch, so computation is cut there."""
     shown = cells([measured], several=True)
-    series = [{"values": [max(0, getattr(cell, part)) for cell in shown], **style}
-              for part, style in PARTS.items()]
+    series = [{"values": values, **PARTS[part]} for part, values in (
+        ("computation", [min(cell.computation, cell.epoch) for cell in shown]),
+        ("rest", [max(0, cell.rest) for cell in shown]))]
+    above = [f"{cell.devices} × {cell.batch}" for cell in shown if cell.rest < 0]
+    cut = (f" Q1's computation is above the whole epoch, which is impossible, for {', '.join(above)}."
+           if above else "")
     return bars(f"split-{measured.way.name}",
                 f"Computation and the rest of an epoch, {measured.way.title}", "Table 2, Q3",
                 "time of an epoch (s)", [f"{cell.devices} × {cell.batch}" for cell in shown],
-                series, "Devices × batch of each. Computation: Q1's epoch over the devices. "
-                "A rest below 0 is left out.",
-                kind="stacked")
+                series, "Devices × batch of each. Computation: Q1's epoch over the devices. The bar ends "
+                f"at the measured epoch.{cut}", kind="stacked")

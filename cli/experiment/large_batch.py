@@ -2,8 +2,8 @@
 import dataclasses
 import math
 
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, bars, decide,
-                                  line, lines, report_part, tabulate, tabulate_curves)
+from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
+                                  made_up_note, report_part, tabulate, tabulate_curves)
 from cli.experiment.work import DDP, LOSSES, Training, fits, samples_of
 from cli.runs import training
 
@@ -204,7 +204,7 @@ def find(setting, results):
     notes = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
              f"ranks, against {sizes['base']} on one."]
     if setting.images(sizes["images"])[1] == "synthetic":
-        notes.append(MADE_UP_IMAGES)
+        notes.append(made_up_note("all trainings"))
     return Findings(
         [rate_claim(setting, results), steps_claim(setting, results),
          worse_claim(results, sizes), remedy_claim(results, sizes)],

@@ -35,6 +35,10 @@ class Trained:
         """Returns how many iterations the mean is over: 39, if the run was long enough."""
         return len(self.ranks[0].records[COUNTED])
 
+    def counted_seconds(self):
+        """Returns the mean over the ranks of each iteration in the mean."""
+        return self.iteration_seconds()[:COUNTED.stop - COUNTED.start]
+
     def mean_iteration(self):
         """Returns seconds as the course measures: the mean of iterations 2 to 40, over the ranks."""
         return mean([seconds for rank in self.ranks for seconds in rank.seconds[COUNTED]])
@@ -59,10 +63,12 @@ class Trained:
         losses = self.losses(rank)
         return losses[iteration] if iteration < len(losses) else None
 
-    def bytes_by_rank(self):
-        """Returns the bytes that each rank sends and receives in an iteration of training."""
-        return [sum(record["bytes_sent"] + record["bytes_received"] for record in rank.records) //
-                self.iterations for rank in self.ranks]
+    def bytes_by_rank(self, *ways):
+        """Returns the bytes of each rank in an iteration of training: those that it "sent", those that it
+        "received", or both."""
+        return [sum(record[f"bytes_{way}"] for record in rank.records
+                    for way in ways or ("sent", "received")) // self.iterations
+                for rank in self.ranks]
 
     def peaks(self):
         """Returns the largest resident set of each rank's process, in bytes; 0: unknown."""

@@ -24,8 +24,8 @@ NEEDS_RUNS = "needs runs that have not ended"
 NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
 CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
-MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
-                  "nothing about CIFAR-10.")
+MADE_UP_IMAGES = ("The images of {} were made up (--dataset synthetic): their losses and accuracies say "
+                  "nothing about learning.")
 CIFAR10 = "cifar10"
 LEARNING = ("lr", "momentum", "weight-decay")
 EMULATED = "computation emulated (as long as one rank alone takes here)"
@@ -41,6 +41,7 @@ class Setting:
     # If computation is emulated: (forward, backward) seconds by the run that took them; see
     # emulation.py.
     emulated: dict = dataclasses.field(default_factory=dict)
+    disturbed: str = ""  # why times cannot be judged; see disturbance.py
 
     @property
     def peers(self):
@@ -139,6 +140,12 @@ class Picture:
     caption: str = ""
 
 
+def made_up_note(what, others=""):
+    """Returns a note on made-up images. `what`: the trainings that have them; `others`: a sentence on
+    those that do not."""
+    return " ".join(filter(None, [MADE_UP_IMAGES.format(what), others]))
+
+
 def counted(number, noun, plural=""):
     """Returns "1 pass", "2 passes"; `plural`: the noun's, if it needs more than an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
@@ -218,15 +225,19 @@ def decide(statement, holds, numbers, *unless):
     return dataclasses.replace(claim, key=statement.key)
 
 
-def decide_time(setting, statement, holds, numbers, *unless):
-    """Returns a Claim on a Statement about the time of trainings, as decide() does."""
+def decide_time(setting, statement, holds, numbers, *unless, condition=""):
+    """Returns a Claim on a Statement about the time of trainings, as decide() does. `condition`: of a
+    verdict."""
     claim = judge_time(setting, statement.text, statement.source, holds, numbers, *unless)
+    if claim.verdict != NOT_MEASURABLE:
+        said = ", ".join(filter(None, [condition, claim.condition]))
+        claim = dataclasses.replace(claim, condition=said)
     return dataclasses.replace(claim, key=statement.key)
 
 
 def judge_time(setting, text, source, holds, numbers, *unless):
     """Returns a Claim on the time of trainings, as judge() does."""
-    claim = judge(text, source, holds, numbers, *unless, setting.needs_hosts)
+    claim = judge(text, source, holds, numbers, *unless, setting.needs_hosts, setting.disturbed)
     emulated = setting.emulates and claim.verdict != NOT_MEASURABLE
     return dataclasses.replace(claim, condition=EMULATED if emulated else "")
 
@@ -277,6 +288,7 @@ class Findings:
     claims: list
     shown: list  # tables and pictures, each kind in its order
     notes: list  # sentences
+    head: tuple = ()  # sentences at the top of the report
 
     def without_gaps(self, statements):
         """Returns the findings of an experiment that has ended early: without the parts that are
@@ -285,7 +297,7 @@ class Findings:
         return Findings([claims.get(one.key) or Claim(one.text, one.source, NOT_RUN, NEEDS_RUNS,
                                                       key=one.key) for one in statements],
                         [one for one in self.shown if one and getattr(one, "rows", True)],
-                        [note for note in self.notes if note])
+                        [note for note in self.notes if note], self.head)
 
     @property
     def tables(self):
@@ -310,6 +322,9 @@ class Experiment:
     announce: Callable = lambda setting: []  # sentences to print before it starts
     statements: tuple = ()  # all that it decides, in order
     leaves_open: tuple = ()  # options of training that its source does not fix, by name
+    # signs(setting, works, results): that other processes used the cores, see disturbance.py; results
+    # as find() gets them
+    signs: Callable = lambda setting, works, results: []
 
     def hosts(self, request):
         """Returns how many hosts it uses. Failure as of scale and read_hostfile."""

@@ -108,6 +108,7 @@ class Training:
     only: str = ""  # TIMES or LOSSES: nothing else is wanted of it; see emulation.py
     leaves: str = ""
     threads: int = 0  # of each rank; 0: the setting's
+    alone: str = ""  # name of a planned run of one rank that computes as each rank does; "": none
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))

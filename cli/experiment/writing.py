@@ -10,6 +10,7 @@ table and figure as files.
                                     "claims": [{"key", "claim", "verdict": "confirmed",
                                                 "not-confirmed", "not-measurable" or "not-run",
                                                 "evidence", "condition" if it has one}],
+                                    "head": the sentences at the top of the report,
                                     "missing_runs": their names, if it has ended early}
     commands.txt                   each run's commands; {coordinator} and {master}: addresses
 
@@ -54,7 +55,14 @@ def heading(part):
 
 
 def drawing_of(picture):
-    return {**picture.drawing, "name": picture.key, "title": picture.title}
+    """Returns the figure, without the title, which its heading has."""
+    return {**picture.drawing, "name": picture.key}
+
+
+def numbered(pictures):
+    """Returns (heading, picture) of each."""
+    return [(f"Figure {number}: {heading(picture)}", picture)
+            for number, picture in enumerate(pictures, 1)]
 
 
 def add_table(paper, table):
@@ -113,7 +121,8 @@ class Writing:
         missing = {"missing_runs": self._missing} if self._missing else {}
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
                            "command": self._command, "environment": self._facts,
-                           "tables": tables, "claims": claims, **missing}, indent=1,
+                           "head": [*self._findings.head], "tables": tables, "claims": claims,
+                           **missing}, indent=1,
                           ensure_ascii=False) + "\n"
 
     def _commands(self):
@@ -130,12 +139,14 @@ class Writing:
         found = self._findings
         facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
         parts = [f"{self._notice}\n"] if self._notice else []
-        parts += [f"# {self._title()}\n\n    {self._command}\n\n{self._about}\n\n{facts}",
+        parts.append(f"# {self._title()}\n")
+        parts += [f"**{sentence}**\n" for sentence in found.head]
+        parts += [f"    {self._command}\n\n{self._about}\n\n{facts}",
                   f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
-        parts += [f"## {heading(picture)}\n\n![{picture.title}]({picture.key}.png)\n\n"
-                  f"{picture.caption}\n" for picture in found.pictures]
+        parts += [f"## {title}\n\n![{picture.title}]({picture.key}.png)\n\n{picture.caption}\n"
+                  for title, picture in numbered(found.pictures)]
         if found.notes:
             parts.append("## Notes\n\n" + "".join(f"- {note}\n" for note in found.notes))
         return "\n".join(parts)
@@ -144,6 +155,8 @@ class Writing:
         found, paper = self._findings, Paper()
         paper.paragraph(self._notice, weight="bold")
         paper.heading(self._title(), TITLE)
+        for sentence in found.head:
+            paper.paragraph(sentence, weight="bold")
         paper.paragraph(self._command, style="italic")
         paper.paragraph(self._about)
         paper.items(f"{name}: {value}" for name, value in self._facts.items())
@@ -153,8 +166,8 @@ class Writing:
             paper.heading(heading(table))
             add_table(paper, table)
             paper.paragraph(table.note)
-        for picture in found.pictures:
-            paper.figure(heading(picture), drawing_of(picture))
+        for title, picture in numbered(found.pictures):
+            paper.figure(title, drawing_of(picture))
             paper.paragraph(picture.caption)
         if found.notes:
             paper.heading("Notes")
@@ -165,15 +178,16 @@ class Writing:
         found = self._findings
         facts = document.items(f"{name}: {value}" for name, value in self._facts.items())
         notes = document.items(found.notes)
-        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraphs_html(self._about),
+        body = [*(f"<p><strong>{html.escape(sentence)}</strong></p>\n" for sentence in found.head),
+                f"<pre>{html.escape(self._command)}</pre>\n", paragraphs_html(self._about),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(self._claims, "text")]
         for table in found.tables:
             body += [f"<h2>{html.escape(heading(table))}</h2>\n",
                      table_html(table, "text" if table.is_prose else ""),
                      paragraphs_html(table.note)]
-        body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
-                 for picture in found.pictures]
+        body += [document.figure(title, picture.caption, images[picture.key]["svg"])
+                 for title, picture in numbered(found.pictures)]
         body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")
         body.append(f"<h2>Commands</h2>\n<pre>{html.escape(self._commands())}</pre>\n")
         body.append(paragraphs_html(f"Beside this page: {', '.join(names)}."))

@@ -7,7 +7,7 @@
  "figures": [{
    "name": "loss",
    "kind": "lines",             or "bars", "stacked", "box" or "ranks"
-   "title": "Loss",
+   "title": "Loss",             optional, if a heading beside the figure has it
    "x_label": "step",           with its unit, if it has one
    "y_label": "loss",
    "x_log": 2, "y_log": 10,     optional: a logarithmic axis, to this base
@@ -51,7 +51,7 @@ matplotlib.use("Agg")
 from matplotlib.cbook import boxplot_stats
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
 # Okabe and Ito's colors, which most color-blind people can tell apart. Markers help in print.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
@@ -60,6 +60,7 @@ MOST_MARKED = 40      # a line with more points has no markers
 MARKER, NEXT_MARKER, LEAST_MARKER = 7.0, 1.0, 3.0  # points: of the first line, less for each after it
 MOST_TICKS = 6        # at values of x: if there are more, matplotlib chooses the ticks
 LEAST_GAP = 0.05      # between such ticks, relative to the axis
+FEW_POWERS = 1000     # a logarithmic axis of y that spans less has more ticks
 ROOM = 1.06           # of an axis from zero, relative to the largest value
 WIDTH = 6.3           # inches: the text of an A4 page
 HEIGHTS = {"lines": 3.5, "ranks": 2.9}
@@ -136,6 +137,15 @@ def place_ticks(axes, values):
         axes.set_xticks(values)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def label_few_powers(axes):
+    """Places ticks also at 2 and 5 times the powers of ten, if an axis of y has few of these."""
+    low, high = axes.get_ylim()
+    if axes.yaxis.get_transform().base == 10 and high < low * FEW_POWERS:
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def draw_bars(axes, figure):
@@ -238,7 +248,7 @@ def name_rows(axes, figure):
 
 
 def title_of(figure):
-    return plain(textwrap.fill(figure["title"], TITLE_WIDTH))
+    return plain(textwrap.fill(figure.get("title", ""), TITLE_WIDTH))
 
 
 def legend_columns(labels, categories):
@@ -277,6 +287,7 @@ def draw(figure):
             axes.set_xscale("log", base=figure["x_log"])
         if "y_log" in figure:
             axes.set_yscale("log", base=figure["y_log"])
+            label_few_powers(axes)
         if has_rows:
             name_rows(axes, figure)
         add_legend(axes, figure)

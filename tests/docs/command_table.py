@@ -70,6 +70,7 @@ LINES = {
     ("docs/experiments.md", "gradwire experiment course --scale quick"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale full"): HOSTS,
     ("docs/tasks/course.md", "build/bin/gradwire experiment course"): MINUTES,
+    ("docs/tasks/course.md", "build/bin/gradwire experiment collectives"): MINUTES,
     ("README.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/results.md", "gradwire experiment NAME"): MINUTES,
     ("docs/results.md", "gradwire bench training --workers 4 --dataset synthetic"): MINUTES,

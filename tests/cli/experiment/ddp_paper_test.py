@@ -81,6 +81,7 @@ CASES = {
     "quicker": ({"-gloo-": SLOW}, {"bert-gloo-": SLOW}),
     "steadier": ({"-gloo-": {"spread": 0.2}}, {"bert-gloo-": {"spread": 0.2}}),
     "twice-the-ranks": ({"-4-ranks": {"seconds": 1.2}}, {"bert-gloo-.*-4-ranks": {"seconds": 1.3}}),
+    "middle-of-2w": ({"-25-mb": QUICK}, {"-25-mb": QUICK, f"bert-ring{WHOLE}-4": {"seconds": 0.2}}),
     "overlap": ({"no-overlap": SLOW}, {"ring-no-overlap": SLOW}),
     "group-bits": ({}, {"gloo-3-groups": {"sha256": "b"}}),
     "groups": ({"-3-groups": QUICK}, {"ring-3-groups": QUICK}),
@@ -115,6 +116,23 @@ class ClaimsTest(unittest.TestCase):
             **dict.fromkeys(("size-by-backend", "quicker", "steadier"),
                             "Fig. 7, NCCL beside Gloo"),
             "twice-the-ranks": "Fig. 8 beside Fig. 7"})
+        self.assertEqual([one.key for one in ddp_paper.STATEMENTS if one.source == "Fig. 8"],
+                         ["middle-of-2w"])
+
+    def test_times_that_differ_by_no_more_than_the_noise_are_equal(self):
+        near = {"-0-mb": {"seconds": 1.001, "spread": 0.1}, WHOLE: SLOW,
+                "-25-mb": {"seconds": 1.0, "spread": 0.1}}
+        claims = claims_of(near)
+        for key in ("small-tensors", "middle", "middle-of-2w"):
+            self.assertEqual((claims[key].verdict, claims[key].condition),
+                             (NOT_CONFIRMED, "equal within the noise"), key)
+        self.assertIn("each parameter 1.0010 s, 25 MB 1.0000 s, equal within the noise of 0.1634 s",
+                      claims["small-tensors"].numbers)
+        self.assertIn("25 MB (equal within the noise to each parameter)", claims["middle"].numbers)
+        far = claims_of({**near, "bert-gloo-25-mb": {"seconds": 3.0}})
+        self.assertEqual(far["small-tensors"].condition, "")  # 25 MB are slower there
+        wide = claims_of({**near, "-0-mb": {"seconds": 1.2, "spread": 0.1}})
+        self.assertEqual(wide["small-tensors"].verdict, CONFIRMED)
         self.assertEqual([one.key for one in ddp_paper.STATEMENTS if "Figs." in one.source], [])
 
     def test_ratio_of_twice_the_ranks_is_said(self):
@@ -247,7 +265,7 @@ class TablesTest(unittest.TestCase):
         picture = next(one for one in findings_of({}).pictures if one.key == "buckets-bert-gloo")
         self.assertEqual(picture.drawing["categories"],
                          ["each parameter, 2 ranks", "25 MB, 2 ranks",
-                          "all in one, 2 ranks", "25 MB, 4 ranks"])
+                          "all in one, 2 ranks", "each parameter, 4 ranks", "25 MB, 4 ranks", "all in one, 4 ranks"])
 
     def test_busiest_rank_is_not_the_first_of_necessity(self):
         self.assertEqual(ddp_spark.busiest_bytes(trained(2, sent=10)), 20)

@@ -1,4 +1,5 @@
 """cli/experiment/data_parallel.py and inference.py: their plans, numbers and verdicts."""
+import dataclasses
 import pathlib
 import sys
 import unittest
@@ -395,7 +396,28 @@ class Inference(unittest.TestCase):
         sends = trained(communication=9, outputs_sha256="a")
         self.assertEqual(self.verdict(key, vanilla_batch_3=spike, vanilla_batch_8=sends), CONFIRMED)
 
-    def test_faster_is_the_mean_over_batches_of_each_part(self):
+    def test_faster_is_not_decided_by_one_slow_batch(self):
+        self.SCALE = {**self.SCALE, "batches": (3, 8, 16)}
+        slow, fast = (trained(forward=seconds, outputs_sha256="a") for seconds in (9.0, 0.1))
+        self.assertEqual(self.verdict("faster-computation", native_batch_3=slow,
+                                      native_batch_8=fast, native_batch_16=fast), NOT_CONFIRMED)
+
+    def test_axes_are_logarithmic_so_that_short_times_are_seen(self):
+        axes = {picture.key: picture.drawing.get("y_log") for picture in self.findings().pictures
+                if picture.key != "times"}
+        self.assertEqual(axes, {"computation": 10, "communication": 10})
+
+    def test_disturbed_times_are_signs(self):
+        setting = setting_of(self.SCALE, 2)
+        results = {work.name: trained(outputs_sha256="a") for work in inference.runs(setting)}
+        self.assertEqual(inference.signs(setting, inference.runs(setting), results), [])
+        for record in results["single-batch-8"].ranks[0].records[1:]:
+            record["iteration_seconds"] *= 3
+        self.assertEqual(len(inference.signs(setting, inference.runs(setting), results)), 2)
+        claim = inference.spike_claim(dataclasses.replace(setting, disturbed="others"), results)
+        self.assertEqual(claim.verdict, NOT_MEASURABLE)
+
+    def test_faster_is_the_median_over_batches_of_each_part(self):
         for part, phase in (("computation", "forward"), ("communication", "communication")):
             key = f"faster-{part}"
             slow = trained(**{phase: 1.0}, outputs_sha256="a")

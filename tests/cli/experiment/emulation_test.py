@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import EMULATED_SECONDS, FakeRunner, conduct_with, option, request_of
+from fakes import EMULATED_SECONDS, RUNS, SMALL, FakeRunner, conduct_with, option, request_of
 from cli.experiment import course_claims, experiment
 from cli.experiment.emulation import with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
@@ -51,12 +51,15 @@ class EmulationTest(unittest.TestCase):
     def emulated(self, runs):
         return [run for run in runs if "--compute-seconds" in run.ranks[0]]
 
+    def trainings(self, runs):
+        return [run for run in runs if run.ranks[0][0].endswith("worker")]
+
     def results(self):
         return json.loads((self.out / "results.json").read_text())
 
     def test_time_of_one_rank_alone_is_measured_first_and_slept(self):
         runs = self.conduct()
-        self.assertEqual(len(runs), ALONE + REAL + TIMED)
+        self.assertEqual(len(runs), ALONE + REAL + TIMED + SMALL)
         self.assertEqual([(len(run.ranks), option(run.ranks[0], "--batch-size")) for run in runs[:2]],
                          [(1, "2"), (1, "3")])
         emulated = self.emulated(runs)
@@ -67,7 +70,8 @@ class EmulationTest(unittest.TestCase):
 
     def test_computation_is_real_where_losses_count_and_links_shaped_where_times_do(self):
         runs = self.conduct()
-        real = [run for run in runs if run not in self.emulated(runs) and len(run.ranks) > 1]
+        real = [run for run in self.trainings(runs)
+                if run not in self.emulated(runs) and len(run.ranks) > 1]
         self.assertEqual(len(real), REAL - 1)
         self.assertEqual({run.rate for run in real}, {"none"})
         self.assertEqual({run.rate for run in self.emulated(runs)}, {"1gbit"})
@@ -75,7 +79,8 @@ class EmulationTest(unittest.TestCase):
     def test_each_host_computes_with_its_cores(self):
         for more, threads in (({}, "1"), ({"threads": 3}, "3")):
             runs = self.conduct(out=self.out / threads, **more)
-            self.assertEqual({option(run.ranks[0], "--threads") for run in runs}, {threads})
+            self.assertEqual({option(run.ranks[0], "--threads") for run in self.trainings(runs)},
+                             {threads})
 
     def test_losses_are_real_and_times_emulated(self):
         self.conduct()
@@ -108,22 +113,23 @@ class EmulationTest(unittest.TestCase):
                 self.assertNotIn("condition", claim)
 
     def test_training_that_lacks_one_of_its_two_runs_is_in_no_part_of_an_early_report(self):
-        for ended, missing in ((2, "gather-scatter-timed"), (3, "all-reduce")):
+        for ended, missing in ((8, "gather-scatter-by-parameter-timed"),
+                               (9, "all-reduce-by-parameter")):
             with self.assertRaises(Failure):
                 self.conduct(FakeRunner(fail_at=ALONE + ended), out=self.out / str(ended))
             results = json.loads((self.out / str(ended) / "results.json").read_text())
             self.assertEqual(results["missing_runs"][0], missing)
             verdicts = {claim["key"]: claim["verdict"] for claim in results["claims"]}
             self.assertEqual(verdicts["gather-scatter-faster"],
-                             "not-run" if ended == 2 else "confirmed")
+                             "not-run" if ended == 8 else "confirmed")
             self.assertEqual(verdicts["all-reduce-faster"], "not-run")
 
     def test_break_is_gone_on_from_with_the_same_seconds(self):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=ALONE + 3))
-        self.assertEqual(len(self.conduct()), REAL + TIMED - 3)
+        self.assertEqual(len(self.conduct()), REAL + TIMED + SMALL - 3)
         self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
-        self.assertEqual(len(self.conduct(again=True)), ALONE + REAL + TIMED)
+        self.assertEqual(len(self.conduct(again=True)), ALONE + REAL + TIMED + SMALL)
 
     def test_commands_show_all_that_was_run(self):
         self.conduct()
@@ -134,7 +140,7 @@ class EmulationTest(unittest.TestCase):
     def test_nothing_is_emulated_on_enough_cores_or_other_hosts(self):
         for place, more in enumerate(({"cores": 4}, {"cores": 8, "threads": 2}, {"hosts": "/x"})):
             runs = self.conduct(out=self.out / str(place), **more)
-            self.assertEqual((len(runs), self.emulated(runs)), (12, []))
+            self.assertEqual((len(runs), self.emulated(runs)), (RUNS, []))
         self.assertTrue(self.emulated(self.conduct(out=self.out / "few", threads=2, cores=7)))
 
     def test_peers_sleep_alike(self):

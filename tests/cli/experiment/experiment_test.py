@@ -5,26 +5,22 @@ import json
 import pathlib
 import shutil
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import (TABLES, TRAITS, FakeRunner, conduct_with, no_images, option, request_of,
-                   results_of_plan)
+from fakes import (RUNS, SMALL, TABLES, TRAITS, Conducted, FakeRunner, conduct_with, no_images,
+                   option, request_of)
 from cli.experiment import experiment
 from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.folder import fingerprint
-from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, NOT_RUN, EndedRuns, Setting,
-                                  counted, experiment_called, judge)
+from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, counted, experiment_called, judge
 from cli.report import figures
-from cli.runs.failure import EXIT_USAGE, Failure, Stopped
+from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Run
 from cli.terminal.command import WrongUsage
-
-RUNS = 12  # of the course
 
 
 class Words(unittest.TestCase):
@@ -34,25 +30,13 @@ class Words(unittest.TestCase):
         self.assertEqual(counted(1000, "group"), "1,000 groups")
 
 
-class Conducting(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = pathlib.Path(folder.name, "out")
-        self.said = io.StringIO()
-
+class Conducting(Conducted):
     def data_folder(self, name):
         """With an empty file of that name."""
         folder = self.out.parent / "data"
         folder.mkdir()
         (folder / name).touch()
         return str(folder)
-
-    def conduct(self, runner, draw=no_images, **more):
-        """What it started."""
-        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()):
-            conduct_with(runner, request_of(self.out, **more), draw)
-        return runner.runs
 
     def assert_refused(self, message, **more):
         with self.assertRaisesRegex(Failure, message) as raised:
@@ -98,72 +82,10 @@ class Conducting(unittest.TestCase):
         self.assertNotIn("INCOMPLETE", (self.out / "report.html").read_text())
         self.assertNotIn("missing_runs", self.results())
 
-    def results(self):
-        return json.loads((self.out / "results.json").read_text())
-
-    def verdicts(self):
-        return {claim["key"]: claim["verdict"] for claim in self.results()["claims"]}
-
-    def test_experiment_that_ends_early_reports_the_runs_that_have_ended(self):
-        for error, why in ((Failure, "rank 0 ended with exit code 1:\n  bad"), (Stopped, "stopped")):
-            with self.subTest(why):
-                shutil.rmtree(self.out, ignore_errors=True)
-                with self.assertRaises(error):
-                    self.conduct(FakeRunner(fail_at=10, why=why, error=error))
-                notice = ("INCOMPLETE: 2 of 12 runs have not ended: ddp-2-nodes, ddp-3-nodes. "
-                          "Statements that need them are not run. Reason: "
-                          f"ddp-2-nodes: {' '.join(why.split())}")
-                self.assertEqual((self.out / "report.md").read_text().split("\n")[0], notice)
-                self.assertIn(f"<body>\n<p><strong>{notice}</strong></p>\n<h1>",
-                              (self.out / "report.html").read_text())
-                self.assertEqual(self.results()["missing_runs"], ["ddp-2-nodes", "ddp-3-nodes"])
-                verdicts = self.verdicts()
-                self.assertEqual({key for key, verdict in verdicts.items() if verdict == "not-run"},
-                                 {"time-falls-ddp", "bytes-rise", "exposed-rises"})
-                self.assertEqual(verdicts["ddp-same"], "confirmed")
-                self.assertEqual([*verdicts], [one.key for one in experiment_called(
-                    "course", EXPERIMENTS).statements])
-                self.assertIn("report.html is incomplete; the same command continues",
-                              self.said.getvalue())
-
-    def test_incomplete_report_has_what_its_runs_give(self):
-        with self.assertRaises(Failure):
-            self.conduct(FakeRunner(fail_at=2), figures.render)
-        tables = self.results()["tables"]
-        self.assertEqual([row["name"] for row in tables["ended"]], ["one-node", "gather-scatter"])
-        self.assertIn(b"%PDF-", (self.out / "report.pdf").read_bytes())
-        self.assertEqual({row["question"] for row in tables["answers"]}, {
-            "What does the coordinator do in an iteration?",
-            "What does gather and scatter gain on one node?"})
-        self.assertNotIn("times", tables)
-
-    def test_without_a_run_that_has_ended_there_is_no_report(self):
-        with self.assertRaises(Failure):
-            self.conduct(FakeRunner(fail_at=0))
-        self.assertEqual([*self.out.glob("report.*"), *self.out.glob("results.json")], [])
-
-    def test_report_stays_if_the_command_that_would_replace_it_starts_no_run(self):
-        self.conduct(FakeRunner())
-        page = (self.out / "report.html").read_text()
-        (self.out / "runs/ddp.json").unlink()
-        runner = FakeRunner()
-        runner.try_out = mock.Mock(side_effect=Failure("no host"))
-        with self.assertRaisesRegex(Failure, "no host"):
-            self.conduct(runner)
-        self.assertEqual((self.out / "report.html").read_text(), page)
-
     def test_nothing_is_repeated_but_with_again(self):
         self.conduct(FakeRunner())
         self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
         self.assertEqual(len(self.conduct(FakeRunner(), again=True)), RUNS)
-
-    def test_report_does_not_outlive_the_runs_it_shows(self):
-        self.conduct(FakeRunner())
-        with self.assertRaises(Failure):
-            self.conduct(FakeRunner(fail_at=3), again=True)
-        self.assertEqual([row["name"] for row in self.results()["tables"]["ended"]],
-                         ["one-node", "gather-scatter", "all-reduce"])
-        self.assertEqual(len(self.results()["missing_runs"]), RUNS - 3)
 
     def test_model_and_data_are_tried_out_before_the_first_run(self):
         runner = FakeRunner(fail_at=0)
@@ -171,7 +93,8 @@ class Conducting(unittest.TestCase):
         with self.assertRaises(Failure):
             self.conduct(runner, data_dir=folder)
         self.assertEqual(runner.tried, [["/x/gradwire-layout", "--model", "vgg11", "--dataset",
-                                         "cifar10", "--data-dir", folder]])
+                                         "cifar10", "--data-dir", folder],
+                                        ["/x/gradwire-layout"]])
 
     def test_folder_of_another_data_set_is_refused_before_anything_is_tried(self):
         folder = self.data_folder("data_batch_1.bin")
@@ -310,7 +233,7 @@ class Conducting(unittest.TestCase):
 
     def test_other_command_is_run_anew(self):
         self.conduct(FakeRunner())
-        self.assertEqual(len(self.conduct(FakeRunner(), threads=3)), RUNS)
+        self.assertEqual(len(self.conduct(FakeRunner(), threads=3)), RUNS - SMALL)
 
     def test_other_rate_is_another_run(self):
         def mark(rate, of_run=""):
@@ -440,32 +363,6 @@ class Conducting(unittest.TestCase):
             self.assertGreater(len(runs), 1)
             self.assertLessEqual(max(len(run.ranks) for run in runs), one.most_ranks)
             self.assertIn("confirmed", (out / "claims.csv").read_text())
-
-
-class Ended(unittest.TestCase):
-    def test_every_experiment_reports_whatever_runs_have_ended(self):
-        for one in EXPERIMENTS:
-            for more in ({}, {"hosts": "h", "peers": True, "threads": 1}):
-                request = with_hosts(one, request_of("out", one.name, **more))
-                setting = Setting(request, one.scales["tiny"], 8, 1 << 40)
-                results = results_of_plan(one, setting)
-                names = [*results]
-                left = []
-                for count in range(len(names) + 1):
-                    ended = EndedRuns({name: results[name] for name in names[:count]},
-                                      names[count:])
-                    findings = one.find(setting, ended).without_gaps(one.statements)
-                    self.assertEqual([claim.key for claim in findings.claims],
-                                     [statement.key for statement in one.statements])
-                    verdicts = [claim.verdict for claim in findings.claims]
-                    left.append(verdicts.count(NOT_RUN))
-                    if count == 0:
-                        self.assertLessEqual({*verdicts}, {NOT_RUN, NOT_MEASURABLE}, one.name)
-                self.assertGreater(left[0], len(one.statements) / 2)
-                self.assertEqual((left[-1], left), (0, sorted(left, reverse=True)), one.name)
-                complete = one.find(setting, results)
-                self.assertEqual((findings.claims, findings.shown, findings.notes),
-                                 (complete.claims, complete.shown, complete.notes))
 
 
 class Plans(unittest.TestCase):

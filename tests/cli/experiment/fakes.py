@@ -1,10 +1,16 @@
 """Runs that start nothing, for the tests beside it."""
+import contextlib
+import io
 import json
 import pathlib
 import sys
+import tempfile
+import unittest
 from unittest import mock
 
 EMULATED_SECONDS = 0.9  # of an iteration
+RUNS = 14  # of the course, at scale tiny
+SMALL = 2  # of them, programs that compute nothing and have no threads
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 from cli.experiment import experiment, writing
@@ -171,3 +177,21 @@ def conduct_with(runner, request, draw=no_images):
             mock.patch.object(figures, "render", draw), \
             mock.patch.object(writing, "Paper", paper):
         run_experiment(experiment_called(request["words"][0], EXPERIMENTS), request, lambda: None)
+
+
+class Conducted(unittest.TestCase):
+    """Tests of what a command leaves in --out."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name, "out")
+        self.said = io.StringIO()
+
+    def conduct(self, runner, draw=no_images, **more):
+        """What it started."""
+        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()):
+            conduct_with(runner, request_of(self.out, **more), draw)
+        return runner.runs
+
+    def results(self):
+        return json.loads((self.out / "results.json").read_text())

@@ -70,6 +70,18 @@ class Lines(unittest.TestCase):
         self.assertEqual((axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()),
                          ("Loss", "step", "loss"))
 
+    def test_logarithmic_axis_of_few_powers_has_ticks_between_them(self):
+        def ticks(values):
+            axes = axes_of({**LINES, "y_log": 10, "series": [{"x": [0, 1], "y": values}]})
+            low, high = axes.get_ylim()
+            return [tick for tick in axes.get_yticks() if low <= tick <= high]
+        self.assertEqual(ticks([2.0, 54.0]), [2, 5, 10, 20, 50])
+        self.assertEqual(ticks([1e-4, 1.0]), [1e-4, 1e-3, 1e-2, 1e-1, 1])
+
+    def test_figure_whose_heading_has_the_title_has_none(self):
+        untitled = {name: value for name, value in LINES.items() if name != "title"}
+        self.assertEqual(axes_of(untitled).get_title("left"), "")
+
     def test_long_title_has_lines_that_fit(self):
         title = "Test accuracy by seconds of training: a small net on small images at 100mbit"
         lines = axes_of({**LINES, "title": title}).get_title("left").split("\n")
