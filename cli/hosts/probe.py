@@ -14,8 +14,8 @@ needs no Gradwire. Takes questions as JSON and prints the answers as JSON:
     port      of the coordinator                  port_problem: why a program cannot listen there
 
 and always host (its name), own (addresses of that name), interfaces [[name, address, bits, MTU]],
-model, flags, cores (that a program may use), cpus (of the machine), load (the mean of the last minute:
-programs that run or want to), memory (available bytes), free (bytes for temporary files).
+model, flags, cores (that a program may use), cpus (of the machine), load (programs that run or want
+to, a mean over the last minute), memory (available bytes), free (bytes for temporary files).
 """
 import fcntl
 import hashlib

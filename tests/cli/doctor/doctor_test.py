@@ -23,7 +23,8 @@ GIB = 1 << 30
 
 def case_of(count, **changes):
     facts = {"version": "gradwire 1", "version_problem": "", "held": [], "from": {}, "cores": 4,
-             "cpus": 4, "load": 0.5, "memory": 8 * GIB, "sharing": "host 4 GB", "free": GIB, "temporary": "/tmp", **changes}
+             "cpus": 4, "load": 0.5, "memory": 8 * GIB, "sharing": "host 4 GB", "free": GIB,
+             "temporary": "/tmp", **changes}
     hosts = hosts_of(count, **facts)
     for host in hosts:
         host.facts["held"] = [host.address]
