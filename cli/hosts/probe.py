@@ -172,7 +172,8 @@ def machine():
     return {"model": value_in(cpu, "model name") or value_in(cpu, "CPU part"),
             "flags": (value_in(cpu, "flags") or value_in(cpu, "Features")).split(),
             "cores": len(os.sched_getaffinity(0)), "cpus": os.cpu_count() or 1,
-            "load": os.getloadavg()[0], "memory": int(available.split()[0]) * 1024,
+            "load": float(lines_of("/proc/loadavg")[0].split()[0]),
+            "memory": int(available.split()[0]) * 1024,
             "free": disk.f_bavail * disk.f_frsize, "temporary": temporary}
 
 
