@@ -165,6 +165,20 @@ def threads(hosts, workers):
                    "expected at least one for each; lower slots=N or --per-host")
 
 
+def load(hosts):
+    """Warns of a host on which other programs use all cores. Compares with all cores of the
+    machine, because the load of a container is that of its machine."""
+    for host in hosts:
+        if host.facts["load"] > host.facts["cpus"]:
+            yield (f"host {host.name}: got a load of {host.facts['load']:.1f} in the last minute "
+                   f"on {of_cores(host.facts['cpus'])}, expected at most {host.facts['cpus']}; a run "
+                   "would share them and be slow: end what else runs there (top), or wait")
+
+
+def of_cores(count):
+    return f"{count} core{'s' if count > 1 else ''}"
+
+
 def memory(hosts, workers, each):
     """Each host has memory for its workers. `each`: bytes for a worker."""
     for host, count in zip(hosts, workers):

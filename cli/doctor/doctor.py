@@ -80,6 +80,8 @@ def say_sharing(case):
     return f"of memory, by the workers of one host: {'; '.join(said)}"
 
 
+# Problems of these checks make a run slow, but do not prevent it.
+WARNINGS = ("load",)
 # Each check: name, functions that return what was found and the problems, and whether it is about
 # several hosts.
 CHECKS = (
@@ -104,6 +106,8 @@ CHECKS = (
      lambda case: more.instruction_sets(case.hosts), False),
     ("threads", lambda case: of_all([host.facts["cores"] for host in case.hosts], "cores"),
      lambda case: more.threads(case.hosts, case.workers), False),
+    ("load", lambda case: of_all([host.facts["load"] for host in case.hosts], "in the last minute"),
+     lambda case: more.load(case.hosts), False),
     ("memory", lambda case: of_all([host.facts["memory"] / more.GIB for host in case.hosts],
                                    "GiB free"),
      lambda case: more.memory(case.hosts, case.workers, case.request["memory_gib"] * more.GIB),
@@ -124,10 +128,11 @@ class Report:
 
     def say(self, name, found, problems):
         problems = [*problems]
-        if problems:
+        if problems and name not in WARNINGS:
             self.failed.append(name)
+        word = "WARNING" if name in WARNINGS else "FAILED"
         for line in problems:
-            print(f"FAILED  {name:<10} {line}", flush=True)
+            print(f"{word:<7} {name:<10} {line}", flush=True)
         if not problems:
             print(f"ok      {name:<10} {found}", flush=True)
 

@@ -10,7 +10,9 @@ constexpr char kProgram[] = "gradwire doctor";
 constexpr char kDescription[] =
     "Checks what a run needs, on this machine or on all hosts of a --hostfile: versions, names,\n"
     "addresses, ports both ways, bandwidth and latency of each pair, clocks, instruction sets,\n"
-    "threads, memory, disks and data. Reports what it found, what it expected and what to do.";
+    "threads, load, memory, disks and data. Reports what it found, what it expected and what to "
+    "do.\n"
+    "A line WARNING names what makes a run slow, but does not prevent it.";
 
 constexpr char kFooter[] =
     "With a --hostfile it also measures the links, for about a second per host. Do not start it\n"

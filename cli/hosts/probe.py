@@ -14,7 +14,8 @@ needs no Gradwire. Takes questions as JSON and prints the answers as JSON:
     port      of the coordinator                  port_problem: why a program cannot listen there
 
 and always host (its name), own (addresses of that name), interfaces [[name, address, bits, MTU]],
-model, flags, cores, memory (available bytes), free (bytes for temporary files).
+model, flags, cores (that a program may use), cpus (of the machine), load (programs that run or want
+to, a mean over the last minute), memory (available bytes), free (bytes for temporary files).
 """
 import fcntl
 import hashlib
@@ -170,7 +171,9 @@ def machine():
     available = value_in(memory, "MemAvailable") or "0"
     return {"model": value_in(cpu, "model name") or value_in(cpu, "CPU part"),
             "flags": (value_in(cpu, "flags") or value_in(cpu, "Features")).split(),
-            "cores": len(os.sched_getaffinity(0)), "memory": int(available.split()[0]) * 1024,
+            "cores": len(os.sched_getaffinity(0)), "cpus": os.cpu_count() or 1,
+            "load": float(lines_of("/proc/loadavg")[0].split()[0]),
+            "memory": int(available.split()[0]) * 1024,
             "free": disk.f_bavail * disk.f_frsize, "temporary": temporary}
 
 

@@ -66,7 +66,7 @@ class EventLines {
   };
 
   void Add(double time, uint64_t step, const char* event, const std::string& detail) {
-    lines_.push_back({time, absl::StrFormat("%5d  %s  %7d  %-10s  %s\n", run_.epoch, TimeOf(time),
+    lines_.push_back({time, absl::StrFormat("%11d  %s  %7d  %-10s  %s\n", run_.epoch, TimeOf(time),
                                             step, event, detail)});
   }
   void AddLost(const google::protobuf::RepeatedPtrField<v1::LostWorker>& lost, double time) {
@@ -89,12 +89,12 @@ class EventLines {
       Add(run_.end->time(), FirstStep() + step, "end", run_.end->reason());
     } else {
       lines_.push_back(
-          {0, absl::StrFormat("%5d  %-19s  %7d  %-10s  %s\n", run_.epoch, "", FirstStep() + step,
+          {0, absl::StrFormat("%11d  %-19s  %7d  %-10s  %s\n", run_.epoch, "", FirstStep() + step,
                               "no end", "the coordinator runs, or was killed")});
     }
     if (!run_.Seals()) {
-      lines_.push_back(
-          {0, absl::StrCat("       no step is recorded: ", run_.start.cannot_recover(), "\n")});
+      lines_.push_back({0, absl::StrCat("             no step is recorded: ",
+                                        run_.start.cannot_recover(), "\n")});
     }
   }
   uint64_t FirstStep() const {
@@ -209,6 +209,26 @@ std::string EpochText(const EpochOfData& epoch) {
                       " read, ", Counted(epoch.repeats, "repeat"), ", as declared\n");
 }
 
+std::string IncompleteText(const EpochOfData& epoch) {
+  return absl::StrCat("epoch ", epoch.epoch, " of the data: incomplete, ", epoch.sealed, " of ",
+                      Counted(epoch.of_steps, "step"), " sealed; ", Counted(epoch.read, "sample"),
+                      " read\n");
+}
+
+// The last line of a verdict without findings.
+std::string SoundText(const LedgerReport& report, const LedgerVerdict& verdict) {
+  const std::string sound = "the ledger is sound";
+  if (report.replay.steps().empty()) {
+    return sound + ", but no step is sealed: it says nothing about steps and samples\n";
+  }
+  if (verdict.samples.steps == 0) return sound + ", but says nothing about samples\n";
+  return sound + "\n";
+}
+
+Json EpochJson(const EpochOfData& epoch) {
+  return {{"epoch", epoch.epoch}, {"samples", epoch.read}, {"repeats", epoch.repeats}};
+}
+
 }  // namespace
 
 std::vector<CheckpointPlace> PlacesOfCheckpoints(const std::string& run_dir) {
@@ -242,8 +262,8 @@ absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir,
 
 std::string LedgerText(const LedgerReport& report) {
   if (report.replay.runs().empty()) return "the ledger has no record\n";
-  std::string text = absl::StrFormat("%5s  %-19s  %7s  %-10s  %s\n", "epoch", "time (UTC)", "step",
-                                     "event", "detail");
+  std::string text = absl::StrFormat("%11s  %-19s  %7s  %-10s  %s\n", "coordinator", "time (UTC)",
+                                     "step", "event", "detail");
   for (const LedgerRun& run : report.replay.runs()) text += EventLines(run).Text();
   return text + StepsText(report.replay);
 }
@@ -275,7 +295,7 @@ LedgerVerdict Judge(const LedgerReport& report) {
   }
   for (const LedgerRun& run : runs) {
     if (run.Seals()) continue;
-    verdict.notes.push_back(absl::StrCat("the run of epoch ", run.epoch,
+    verdict.notes.push_back(absl::StrCat("the run of coordinator ", run.epoch,
                                          " records no step: ", run.start.cannot_recover()));
   }
   verdict.samples = CompareSamples(runs.back().start, report.replay.steps());
@@ -294,6 +314,7 @@ std::string VerdictText(const LedgerReport& report, const LedgerVerdict& verdict
                     " are those of the sampler\n");
   }
   for (const EpochOfData& epoch : verdict.samples.epochs) text += EpochText(epoch);
+  for (const EpochOfData& epoch : verdict.samples.incomplete) text += IncompleteText(epoch);
   for (const std::string& note : verdict.notes) absl::StrAppend(&text, "note: ", note, "\n");
   for (const std::string& finding : verdict.findings) {
     absl::StrAppend(&text, "finding: ", finding, "\n");
@@ -301,14 +322,19 @@ std::string VerdictText(const LedgerReport& report, const LedgerVerdict& verdict
   const size_t findings = verdict.findings.size();
   return text +
          (findings == 0
-              ? "the ledger is sound\n"
+              ? SoundText(report, verdict)
               : absl::StrCat("the ledger is not sound: ", Counted(findings, "finding"), "\n"));
 }
 
 Json VerdictJson(const LedgerReport& report, const LedgerVerdict& verdict) {
   Json epochs = Json::array();
-  for (const EpochOfData& epoch : verdict.samples.epochs) {
-    epochs.push_back({{"epoch", epoch.epoch}, {"samples", epoch.read}, {"repeats", epoch.repeats}});
+  for (const EpochOfData& epoch : verdict.samples.epochs) epochs.push_back(EpochJson(epoch));
+  Json incomplete = Json::array();
+  for (const EpochOfData& epoch : verdict.samples.incomplete) {
+    Json json = EpochJson(epoch);
+    json["sealed"] = epoch.sealed;
+    json["of_steps"] = epoch.of_steps;
+    incomplete.push_back(json);
   }
   return {{"sound", verdict.findings.empty()},
           {"records", report.end.position.number},
@@ -317,6 +343,7 @@ Json VerdictJson(const LedgerReport& report, const LedgerVerdict& verdict) {
           {"again", StepsAgain(report.replay)},
           {"steps_with_samples", verdict.samples.steps},
           {"epochs", epochs},
+          {"incomplete_epochs", incomplete},
           {"findings", verdict.findings},
           {"notes", verdict.notes}};
 }

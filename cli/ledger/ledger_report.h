@@ -32,8 +32,8 @@ std::vector<CheckpointPlace> PlacesOfCheckpoints(const std::string& run_dir);
 absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir,
                                         std::vector<CheckpointPlace> places);
 
-// Returns the events of all runs as a table, a line each: epoch, time (UTC), step, event, detail;
-// and a line about the sealed steps.
+// Returns the events of all runs as a table, a line each: number of the coordinator, time (UTC),
+// step, event, detail; and a line about the sealed steps.
 std::string LedgerText(const LedgerReport& report);
 // Returns the same and more: {"runs": […], "steps": {…}}; docs/ledger.md names the fields.
 nlohmann::ordered_json LedgerJson(const LedgerReport& report);

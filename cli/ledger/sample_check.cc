@@ -79,11 +79,16 @@ class Comparison {
 
   // All steps were taken.
   void End() {
-    if (steps_of_epoch_ < StepsPerEpoch(plan_.sampler, plan_.batch_size)) return;
     EpochOfData epoch{epoch_};
+    epoch.sealed = steps_of_epoch_;
+    epoch.of_steps = StepsPerEpoch(plan_.sampler, plan_.batch_size);
     for (const int64_t reads : reads_) {
       epoch.read += reads > 0 ? 1 : 0;
       epoch.repeats += std::max<int64_t>(0, reads - 1);
+    }
+    if (epoch.sealed < epoch.of_steps) {
+      report_->incomplete.push_back(epoch);
+      return;
     }
     CompareCount(epoch, "different samples", epoch.read,
                  static_cast<int64_t>(reads_.size()) - plan_.sampler.dropped());

@@ -13,8 +13,8 @@ std::string InTenths(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
 
-// "rank 2 (host:port) holds up step 17: rank 0 has waited for 3.1 s, for bucket 3; it has been in
-// backward of step 17 for 4.2 s (reported 0.4 s ago)".
+// "rank 2 (host:port) holds up step 17: rank 0 has waited for 3.1 s, for bucket 3; rank 2 has been
+// in backward of step 17 for 4.2 s (last report 0.4 s ago)".
 std::string Sentence(const Straggler& straggler, const Participant& worker,
                      const Participant& waiting, absl::Time now) {
   std::string text = absl::StrCat(Describe(worker), worker.ranks.size() > 1 ? " hold" : " holds",
@@ -22,9 +22,10 @@ std::string Sentence(const Straggler& straggler, const Participant& worker,
                                   waiting.ranks.size() > 1 ? " have" : " has", " waited for ",
                                   InTenths(straggler.waited));
   if (straggler.bucket) absl::StrAppend(&text, ", for bucket ", straggler.bucket->value());
-  absl::StrAppend(&text, "; it has been in ", straggler.work.phase, " of step ",
-                  straggler.work.step.value(), " for ", InTenths(now - straggler.work.since),
-                  " (reported ", InTenths(now - straggler.work.told), " ago)");
+  absl::StrAppend(&text, "; ", NameOf(worker), worker.ranks.size() > 1 ? " have" : " has",
+                  " been in ", straggler.work.phase, " of step ", straggler.work.step.value(),
+                  " for ", InTenths(now - straggler.work.since), " (last report ",
+                  InTenths(now - straggler.work.told), " ago)");
   return text;
 }
 

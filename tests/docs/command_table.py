@@ -61,6 +61,8 @@ LINES = {
     ("docs/tasks/which-method.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
+    ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 2 -- --model lenet --dataset"):
+        EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --metrics"): BUILD,
     ("docs/tasks/own-program.md", "gradwire status 127"): BUILD,

@@ -137,6 +137,11 @@ class ThisMachine(unittest.TestCase):
         with ReachableHosts(1) as hosts:
             exit_code, printed = hosts.gradwire("doctor")
             self.assertEqual(exit_code, 0, printed)
+            hosts.mount_file(0, "/proc/loadavg", "9999.00 1.00 1.00 1/1 1\n")
+            exit_code, printed = hosts.gradwire("doctor")
+            self.assertEqual(exit_code, 0, printed)
+            self.assertIn("WARNING load       host this machine: got a load of 9999.0", printed)
+            self.assertIn("A run would work.", printed)
             text = "MemAvailable: 1000 kB\n"
             hosts.mount_file(0, "/proc/meminfo", text)
             exit_code, printed = hosts.gradwire("doctor")

@@ -39,7 +39,7 @@ class HangTest(CellTest):
 
     def test_while_it_applies_a_late_mean_the_log_says_where_it_is(self):
         said = self.check_hang("applied", "ring")
-        self.assertRegex(said, rf"rank 2 \(\S+\) holds up step {STEP + 1}: .*; it has been in "
+        self.assertRegex(said, rf"rank 2 \(\S+\) holds up step {STEP + 1}: .*; rank 2 has been in "
                                rf"optimizer of step {STEP} for ")
 
     def test_while_it_applies_a_mean_of_the_last_step(self):

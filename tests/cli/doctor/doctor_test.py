@@ -23,7 +23,8 @@ GIB = 1 << 30
 
 def case_of(count, **changes):
     facts = {"version": "gradwire 1", "version_problem": "", "held": [], "from": {}, "cores": 4,
-             "memory": 8 * GIB, "sharing": "host 4 GB", "free": GIB, "temporary": "/tmp", **changes}
+             "cpus": 4, "load": 0.5, "memory": 8 * GIB, "sharing": "host 4 GB", "free": GIB,
+             "temporary": "/tmp", **changes}
     hosts = hosts_of(count, **facts)
     for host in hosts:
         host.facts["held"] = [host.address]
@@ -114,7 +115,7 @@ class Reports(unittest.TestCase):
     def test_one_machine_is_spared_what_is_about_several(self):
         lines = said(doctor.say_all, case_of(1), doctor.Report()).splitlines()
         self.assertEqual([line.split()[1] for line in lines],
-                         ["version", "cpu", "threads", "memory", "sharing", "disk", "data"])
+                         ["version", "cpu", "threads", "load", "memory", "sharing", "disk", "data"])
         self.assertTrue(all(line.startswith("ok") for line in lines))
 
     def test_several_have_all_checks_and_their_links(self):
@@ -134,6 +135,16 @@ class Reports(unittest.TestCase):
             report = doctor.Report()
             said(doctor.say_all, case_of(1, **changes), report)
             self.assertEqual(report.failed, [name])
+
+    def test_load_above_the_cores_is_a_warning_and_no_failure(self):
+        report = doctor.Report()
+        text = said(doctor.say_all, case_of(2, load=7.52), report)
+        self.assertEqual(text.count("WARNING load       host 10.0.0."), 2)
+        self.assertIn("10.0.0.1: got a load of 7.5 in the last minute on 4 cores, expected at most "
+                      "4; a run", text)
+        self.assertEqual((report.failed, said(report.end)), ([], "A run would work.\n"))
+        self.assertIn("ok      load       4 in the last minute\n",
+                      said(doctor.say_all, case_of(1, load=4.0), doctor.Report()))
 
     def test_many_links_are_the_slowest_and_a_count(self):
         case = case_of(7)

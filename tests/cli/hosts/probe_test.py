@@ -145,8 +145,9 @@ class Files(unittest.TestCase):
 
 class Machine(unittest.TestCase):
     LINES = {"/proc/cpuinfo": ["model name : M", "flags : avx fma"],
-             "/proc/meminfo": ["MemTotal: 9 kB", "MemAvailable: 3 kB"]}
-    ARM = {"/proc/cpuinfo": ["CPU part : 0xd0c", "Features : asimd"], "/proc/meminfo": []}
+             "/proc/meminfo": ["MemTotal: 9 kB", "MemAvailable: 3 kB"],
+             "/proc/loadavg": ["7.52 6.00 5.00 3/200 4711"]}
+    ARM = {**LINES, "/proc/cpuinfo": ["CPU part : 0xd0c", "Features : asimd"], "/proc/meminfo": []}
 
     def machine(self, lines):
         with mock.patch.object(probe, "lines_of", lines.get):
@@ -154,8 +155,9 @@ class Machine(unittest.TestCase):
 
     def test_processor_and_memory_are_read(self):
         found = self.machine(self.LINES)
-        self.assertEqual((found["model"], found["flags"], found["memory"]),
-                         ("M", ["avx", "fma"], 3072))
+        self.assertEqual((found["model"], found["flags"], found["memory"], found["load"]),
+                         ("M", ["avx", "fma"], 3072, 7.52))
+        self.assertGreaterEqual(found["cpus"], found["cores"])
 
     def test_other_processors_have_other_names(self):
         found = self.machine(self.ARM)

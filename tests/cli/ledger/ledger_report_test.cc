@@ -82,7 +82,15 @@ TEST(LedgerReport, SoundRun_EachEpochReadsEachSampleOnce) {
   EXPECT_THAT(text, HasSubstr("epoch 0 of the data: 21 samples read, 1 repeat, as declared\n"));
   EXPECT_THAT(text, HasSubstr("samples of 7 steps are those of the sampler\n"));
   EXPECT_THAT(text, HasSubstr("the ledger is sound\n"));
-  EXPECT_TRUE(VerdictJson(report, verdict)["sound"].get<bool>());
+  EXPECT_THAT(text,
+              HasSubstr("epoch 2 of the data: incomplete, 1 of 3 steps sealed; 8 samples read\n"));
+  const auto json = VerdictJson(report, verdict);
+  EXPECT_TRUE(json["sound"].get<bool>());
+  EXPECT_THAT(json["epochs"], SizeIs(2));
+  ASSERT_THAT(json["incomplete_epochs"], SizeIs(1));
+  EXPECT_EQ(json["incomplete_epochs"][0]["epoch"], 2);
+  EXPECT_EQ(json["incomplete_epochs"][0]["sealed"], 1);
+  EXPECT_EQ(json["incomplete_epochs"][0]["of_steps"], 3);
 }
 
 // The ranks of a step read each other's samples.
@@ -125,8 +133,10 @@ TEST(LedgerReport, StepWithoutSamples_IsFoundIfOthersHaveThem) {
               ::testing::Contains(HasSubstr("step 1: got no samples")));
   for (size_t step = 0; step < 7; ++step) StepAt(&records, step).clear_samples();
   EXPECT_THAT(Judge(ReportOf(records)).findings, IsEmpty());
-  EXPECT_THAT(Judge(ReportOf(records)).notes,
-              ElementsAre(HasSubstr("the program reports no samples")));
+  const LedgerReport report = ReportOf(records);
+  EXPECT_THAT(Judge(report).notes, ElementsAre(HasSubstr("the program reports no samples")));
+  EXPECT_THAT(VerdictText(report, Judge(report)),
+              HasSubstr("the ledger is sound, but says nothing about samples\n"));
 }
 
 TEST(LedgerReport, SettingsOfAnotherProgram_AreANote) {
@@ -146,6 +156,10 @@ TEST(LedgerReport, RunThatSealsNothing_SaysWhy) {
   EXPECT_THAT(Judge(report).findings, IsEmpty());
   EXPECT_THAT(Judge(report).notes,
               ElementsAre(HasSubstr("records no step: gloo has no second view")));
+  EXPECT_THAT(
+      VerdictText(report, Judge(report)),
+      HasSubstr("the ledger is sound, but no step is sealed: it says nothing about steps and "
+                "samples\n"));
   EXPECT_THAT(LedgerText(report), HasSubstr("no step is recorded: gloo has no second view\n"));
   EXPECT_FALSE(LedgerJson(report)["runs"][0]["records_steps"].get<bool>());
 }
@@ -196,6 +210,7 @@ TEST(LedgerReport, Text_HasALineForEachEvent) {
   records.emplace_back(view);
   const LedgerReport report = ReportOf(records);
   const std::string text = LedgerText(report);
+  EXPECT_THAT(text, ::testing::StartsWith("coordinator  time (UTC) "));
   EXPECT_THAT(text, HasSubstr("6  checkpoint  step-000000000006\n"));
   EXPECT_THAT(text, HasSubstr("7  lost        rank 1 (host:1): killed\n"));
   EXPECT_THAT(text, HasSubstr("7  view        generation 2: 0 workers\n"));

@@ -68,8 +68,8 @@ TEST_F(MembershipStragglersTest, OthersWait_ItIsNamedOnceWithWhatIsKnown) {
   EXPECT_EQ(told[0].step, Step(1));
   EXPECT_EQ(
       told[0].what,
-      "rank 2 (10.10.1.2:3) holds up step 1: rank 0 has waited for 2.1 s, for bucket 3; it has "
-      "been in backward of step 1 for 2.6 s (reported 1.1 s ago)");
+      "rank 2 (10.10.1.2:3) holds up step 1: rank 0 has waited for 2.1 s, for bucket 3; rank 2 "
+      "has been in backward of step 1 for 2.6 s (last report 1.1 s ago)");
 }
 
 TEST_F(MembershipStragglersTest, NobodyTellsOfWork_NobodyIsNamed) {
