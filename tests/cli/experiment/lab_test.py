@@ -202,6 +202,22 @@ class Numbers(unittest.TestCase):
         self.assertAlmostEqual(row["rest"], 1.5 * 391 - row["computation"])
         self.assertAlmostEqual(row["transfers"], 0.5 * 391)
 
+    def test_bars_of_table_2_end_at_the_measured_epoch(self):
+        picture = lab_tables.split_picture(measured(times={(4, 32): 0.5}))
+        ends = [sum(values) for values in zip(*(series["values"]
+                                                for series in picture.drawing["series"]))]
+        self.assertEqual(ends, [0.5 * 391, 3.5 * 98])
+        self.assertIn("which is impossible, for 4 × 32.", picture.caption)
+
+    def test_note_on_made_up_images_leaves_out_those_of_q4(self):
+        (said,) = (note for note in lab.notes(setting_of()) if "made up" in note)
+        self.assertEqual(said, "The images of all questions but Q4 were made up (--dataset "
+                               "synthetic): their losses and accuracies say nothing about learning. "
+                               "Q4's are Fashion-MNIST's.")
+        full = {**SCALE, "large": large_batch.SCALES["full"]}
+        (said,) = (note for note in lab.notes(setting_of(full)) if "made up" in note)
+        self.assertIn("of all trainings were made up", said)
+
     def test_run_that_memory_ended_is_in_no_table(self):
         results = results_of(DEVICES, {pair: 1.0 for pair in TIMES if pair != (1, 128)})
         found = lab_sweep.Measured(setting_of(), results, DEVICES)
@@ -226,6 +242,24 @@ class Answers(unittest.TestCase):
         said = lab_answers.longer_or_shorter(measured(times={(1, 128): 5.0}))
         self.assertIn("longer: 1857.2 s with a batch of 128, 1172.2 s with 32, because of the work "
                       "that is done once in each iteration.", said)
+
+    def test_q1_says_neither_where_the_claim_is_not_confirmed(self):
+        three = setting_of({**SCALE, "batches": (32, 128, 256)})
+        found = measured(DEVICES, {(1, 128): 2.0, (1, 256): 8.0}, three)
+        self.assertEqual(lab.longer_claim(found).verdict, NOT_CONFIRMED)
+        said = lab_answers.longer_or_shorter(found)
+        self.assertIn("An epoch is neither shorter nor longer with each larger batch", said)
+        self.assertIn("A batch of 128 takes the least time.", said)
+
+    def test_q2_is_about_the_devices_of_the_claim(self):
+        scale = {**SCALE, "devices": (1, 2, 4), "batches": (32, 64, 128)}
+        times = {(1, 64): 2.0, (2, 32): 1.5, (2, 64): 2.2, (4, 32): 0.1, (4, 64): 0.2}
+        setting = setting_of(scale, 2)
+        found = measured(DEVICES, times, setting)
+        self.assertEqual(lab.strong_devices_claim(setting, found).verdict, CONFIRMED)
+        said = lab_answers.other_scaling(found)
+        self.assertIn("strong scaling would be worse", said)
+        self.assertIn("on 2 of 64 each", said)
 
     def test_q1_needs_two_batches(self):
         setting = setting_of({**SCALE, "batches": (32,)})
