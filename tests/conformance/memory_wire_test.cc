@@ -96,14 +96,13 @@ TEST_P(MemoryOverflowTest, RunStep_ValueTooLargeForTheWire_IsCounted) {
   settings.wire = v1::DTYPE_FLOAT16;
   settings.gathers = GetParam();
   BackendCluster cluster("memory", 2, {{4, v1::DTYPE_FLOAT32}}, settings);
-  uint64_t overflows = 0;
-  for (const float value : {1.0f, 70000.0f}) {
+  uint64_t step = 0;
+  for (const auto& [value, overflows] : {std::pair(1.0f, 0u), {70000.0f, 1u}, {1.0f, 1u}}) {
     const std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));
     Data data = {{bytes}, {bytes}};
-    const uint64_t step = value == 1.0f ? 0 : 1;
     for (const absl::Status& status : cluster.RunStep(step, &data)) ASSERT_TRUE(status.ok());
-    overflows = cluster.exchange(0).totals().overflow_steps;
-    EXPECT_EQ(overflows, step);
+    EXPECT_EQ(cluster.exchange(0).totals().overflow_steps, overflows) << "step " << step;
+    ++step;
   }
 }
 

@@ -254,6 +254,32 @@ TEST_F(SlotStreamTest, Chunk_BeforeTheReceiversTerms_IsKeptAndTheSlotIsEmpty) {
   EXPECT_TRUE((*reader)->Get(1, 0).ok());
 }
 
+// The sender uses the slot for others until the receiver has its terms.
+TEST_F(SlotStreamTest, Chunk_ExpectedBeforeTheReceiversTerms_IsCopiedOutOfItsSlot) {
+  Exchange& exchange = cluster_.exchange(kReceiver);
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  exchange.Expect(key, absl::MakeSpan(mean_), SteadyNow() + absl::Seconds(30),
+                  [](const absl::Status&) {});
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(in_slot_));
+  ASSERT_TRUE(caller.Write(chunks_[1]));
+  while (exchange.totals().bytes_received == 0) std::this_thread::yield();
+  const std::string other(chunks_[0].payload().size(), 'o');
+  for (uint32_t i = 0; i < HopSlots::kCount; ++i) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(other.data());
+    ASSERT_TRUE(slots_->Put({{bytes, other.size()}}).has_value()) << i;
+  }
+  exchange.Contribute(key, Rank(kReceiver), terms_);
+  // It sends the two sums, and the segment that begins with it.
+  HopPlans plans(&RingTopology(), ReceiverView());
+  plans.Add(LayoutId(0), Buckets());
+  uint64_t sent = chunks_[0].payload().size() + chunks_[1].payload().size();
+  sent += plans.Of(key).segments.BytesOf(kReceiver);
+  while (exchange.totals().bytes_sent < sent) std::this_thread::yield();
+  const auto* sums = reinterpret_cast<const float*>(&mean_[chunks_[0].offset()]);
+  EXPECT_EQ(sums[0], 1);  // its own terms are 0
+}
+
 TEST_F(SlotStreamTest, Chunk_OtherBytesInTheSlot_RefusedAndTheRunGoesOn) {
   in_slot_.set_checksum(1);
   ExpectRefused(in_slot_, grpc::StatusCode::DATA_LOSS, "expected");

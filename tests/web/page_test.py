@@ -272,6 +272,7 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=30, state="paused", reason=reason))
         self.assertEqual(self.text("#state"), "paused")
         self.assertEqual(self.text("#notice"), f"{reason}.")
+        self.assertRegex(self.text("#progress-text"), r"13 s so far$")
 
     def test_waiting_for_workers_has_no_chart_and_no_numbers(self):
         status = fake.status(step=0, state="waiting", reason="", ranks=2, world_size=4,

@@ -199,6 +199,16 @@ class Reach(unittest.TestCase):
         said(lambda: self.assertIsNone(hosts.look(report, "")))
         self.assertEqual(report.failed, ["ssh"])
 
+    def test_case_has_the_workers_of_the_hosts_that_answer(self):
+        hosts = self.hosts(FakeLink("a", lost="host a: gone"), FakeLink("b"))
+        hosts._places = [(line, range(slots)) for (line, _), slots in zip(hosts._places, (5, 2))]
+        with mock.patch.object(hosts, "_ask", return_value=[hosts_of(1)[0].facts]), \
+                mock.patch.object(hosts, "_addresses", return_value=["10.0.0.1"]), \
+                mock.patch.object(hosts, "_wait"), mock.patch.object(doctor, "explore"):
+            cases = []
+            said(lambda: cases.append(hosts.look(doctor.Report(), "")))
+        self.assertEqual(cases[0].workers, [2])
+
     def test_clock_is_asked_several_times_and_unknown_is_none_ahead(self):
         hosts = self.hosts(FakeLink("a", clock_ahead=2.5), FakeLink("b"))
         self.assertEqual(hosts._clocks(), [2.5, 0])

@@ -104,6 +104,7 @@ TEST(LedgerReport, ChangedSampleList_IsFound) {
   const LedgerVerdict verdict = Judge(report);
   ASSERT_GE(verdict.findings.size(), 2);
   EXPECT_THAT(verdict.findings[0], HasSubstr("step 2, rank 0: got 3 samples of epoch 0"));
+  EXPECT_THAT(verdict.findings[1], HasSubstr("step 2, rank 1: got 3 samples of epoch 0"));
   EXPECT_THAT(VerdictText(report, verdict), HasSubstr("the ledger is not sound: "));
   EXPECT_FALSE(VerdictJson(report, verdict)["sound"].get<bool>());
 }

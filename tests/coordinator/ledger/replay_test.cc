@@ -123,6 +123,21 @@ TEST(LedgerReplay, OtherSettings_BeginAnew) {
   EXPECT_EQ(replay.steps().size(), 1);
 }
 
+TEST(LedgerReplay, OneMoreSettingOrOneLess_BeginsAnew) {
+  const Records run = RunOf(1, 0, 3);
+  Records more = RunOf(2, 0, 1);
+  v1::StartRecord start = Start();
+  (*start.mutable_settings())["compress"] = "int8";
+  more[0] = start;
+  std::get<v1::SealedRecord>(more[3]).mutable_samples(0)->set_digest(5);
+  EXPECT_THAT(Replay({run, more}).findings(), IsEmpty());
+  Records begins = RunOf(1, 0, 3);
+  begins[0] = start;
+  Records less = more;
+  less[0] = Start();
+  EXPECT_THAT(Replay({begins, less}).findings(), IsEmpty());
+}
+
 TEST(LedgerReplay, ResumedWithAnotherLength_Continues) {
   Records longer = RunOf(2, 3, 4);
   longer[0] = Start("0.2");

@@ -320,6 +320,11 @@ v1::Hello HelloWith(const Settings& settings, const std::string& name, const std
   return hello;
 }
 
+TEST(CheckResumedTest, AsManyStepsAsTheCheckpointHas_IsAccepted) {
+  const ResumedRun run = RunWith({});
+  EXPECT_TRUE(CheckResumed(HelloWith(run.settings, "epochs", "2"), run).ok());
+}
+
 TEST(CheckResumedTest, MoreEpochs_WhereTheEndMatters_IsRefused) {
   const ResumedRun cosine = RunWith({{"lr-schedule", "cosine"}});
   EXPECT_THAT(
