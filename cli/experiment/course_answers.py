@@ -138,37 +138,40 @@ def nodes_answer(setting, results, setup):
                      f"{compared(after.exposed, before.exposed)} for communication."))]
 
 
-@report_part
-def accuracy_answer(setting, results):
-    """Returns a list, which is empty if nothing was tested."""
-    claim = course_trials.accuracy_claim(setting, results)
+def learning_answer(claim, question, sentence_of):
+    """Returns a list, which is empty if nothing decides the claim. sentence_of(is_confirmed,
+    condition): `condition` is " (...)", or "" if the claim has none."""
     if claim.verdict == NOT_MEASURABLE:
         return []
-    other = f" ({claim.condition})" if claim.condition else ""
-    apart = 100 * course_trials.spread(course_trials.accuracies(setting, results).values())
+    condition = f" ({claim.condition})" if claim.condition else ""
+    return [("2a, 2b, 3", question, sentence_of(claim.verdict == CONFIRMED, condition))]
+
+
+@report_part
+def accuracy_answer(setting, results):
+    claim = course_trials.accuracy_claim(setting, results)
     limit = 100 * course_trials.SIMILAR
-    similar = (f"They are similar{other}: they lie {apart:.2f} points apart"
-               if claim.verdict == CONFIRMED else
-               f"They are not similar here{other}: they lie {apart:.2f} points apart, more than "
-               f"{limit:g}")
-    because = "because" if claim.verdict == CONFIRMED else "although"
-    return [("2a, 2b, 3", "Are the test accuracies similar, and why?",
-             f"{similar} ({claim.numbers}), {because} each method averages the gradients of all "
-             "ranks, whatever way they take; one node differs in its batch normalization and "
-             "augmentation.")]
+
+    def sentence_of(is_similar, condition):
+        apart = 100 * course_trials.spread(course_trials.accuracies(setting, results).values())
+        similar = (f"They are similar{condition}: they lie {apart:.2f} points apart" if is_similar else
+                   f"They are not similar here{condition}: they lie {apart:.2f} points apart, more "
+                   f"than {limit:g}")
+        return (f"{similar} ({claim.numbers}), {'because' if is_similar else 'although'} each method "
+                "averages the gradients of all ranks, whatever way they take; one node differs in "
+                "its batch normalization and augmentation.")
+
+    return learning_answer(claim, "Are the test accuracies similar, and why?", sentence_of)
 
 
 @report_part
 def losses_answer(setting, results):
-    """Returns a list, which is empty if no losses decide."""
     claim = course_trials.close_claim(setting, results)
-    if claim.verdict == NOT_MEASURABLE:
-        return []
-    other = f" ({claim.condition})" if claim.condition else ""
-    return [("2a, 2b, 3", "Are the losses close to those of one node?",
-             f"They are {'' if claim.verdict == CONFIRMED else 'not '}close{other}: {claim.numbers} "
-             f"from one node's at iterations 0, 20 … 180; the published ones lie up to "
-             f"{course_trials.CLOSE:.2f} apart.")]
+    return learning_answer(
+        claim, "Are the losses close to those of one node?",
+        lambda is_close, condition: f"They are {'' if is_close else 'not '}close{condition}: "
+        f"{claim.numbers} from one node's at iterations 0, 20 … 180; the published ones lie up to "
+        f"{course_trials.CLOSE:.2f} apart.")
 
 
 def note(setting):

@@ -74,11 +74,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
 std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
                           absl::Span<const BucketSpec> buckets = {});
 
-// Returns the ranks that exchange through memory there, a group for each host.
+// Returns the ranks that such an exchange of `view` connects through memory, ascending, a group for
+// each host. A worker beyond a limit of memory takes the network all the same, and logs it.
 std::vector<std::vector<Rank>> GroupsInMemory(absl::string_view name, const View& view,
                                               const BackendOptions& options,
                                               absl::Span<const BucketSpec> buckets = {});
-// Returns the chosen row for people, with the groups unless they are all ranks:
+// Returns the row of ChosenBackend as pages show it, with those groups if there is a network, too:
 // "ring, in memory among ranks 0-1 and 2-3".
 std::string DescribeBackend(absl::string_view name, const View& view, const BackendOptions& options,
                             absl::Span<const BucketSpec> buckets = {});
