@@ -154,12 +154,14 @@ def accuracy_answer(setting, results):
 
     def sentence_of(is_similar, condition):
         apart = 100 * course_trials.spread(course_trials.accuracies(setting, results).values())
-        similar = (f"They are similar{condition}: they lie {apart:.2f} points apart" if is_similar else
+        similar = (f"They are similar{condition}: they lie {apart:.2f} points apart"
+                   if is_similar else
                    f"They are not similar here{condition}: they lie {apart:.2f} points apart, more "
                    f"than {limit:g}")
-        return (f"{similar} ({claim.numbers}), {'because' if is_similar else 'although'} each method "
-                "averages the gradients of all ranks, whatever way they take; one node differs in "
-                "its batch normalization and augmentation.")
+        because = "because" if is_similar else "although"
+        return (f"{similar} ({claim.numbers}), {because} each method averages the gradients of all "
+                "ranks, whatever way they take; one node differs in its batch normalization and "
+                "augmentation.")
 
     return learning_answer(claim, "Are the test accuracies similar, and why?", sentence_of)
 
