@@ -22,7 +22,7 @@ from cli.runs.quantiles import mean, median
 
 # The first iteration is not counted.
 ALONE_ITERATIONS = 7
-TIMED_ITERATIONS = 41  # at most, after warm-up
+TIMED_ITERATIONS = 41  # at most, after warm-up, if the scale does not say
 WARMUP = "--compress-warmup"
 TESTS = ("--evaluate-every",)
 
@@ -73,10 +73,14 @@ def timed_name(work):
     return work.name if work.only == TIMES else f"{work.name}-timed"
 
 
+def most_timed(setting):
+    return setting.scale.get("timed_iterations", TIMED_ITERATIONS)
+
+
 def timed(work, setting):
     """Returns the emulated run of a training."""
     forward, backward = setting.emulated[alone_name(work, setting)]
-    most = TIMED_ITERATIONS + int(option_of(work.options, WARMUP, 0))
+    most = most_timed(setting) + int(option_of(work.options, WARMUP, 0))
     return dataclasses.replace(
         work, name=timed_name(work), title=f"{work.title}, computation emulated",
         iterations=min(work.iterations, most), epochs=0, tests=False, sweep="",
@@ -158,5 +162,6 @@ def note(setting):
             f"machine has {counted(setting.cores, 'core')} for {setting.request['workers']} hosts "
             f"with {setting.host_cores} each. Instead of computing, each rank sleeps as long as forward "
             "and backward took one rank that trained alone on this machine. The exchange and the "
-            f"optimizer are real. Forward and backward took: {slept}. Losses, accuracies and "
+            f"optimizer are real. Such a run has at most {most_timed(setting)} iterations after "
+            f"warm-up. Forward and backward took: {slept}. Losses, accuracies and "
             "parameters come from runs with real computation, on links without a limit.")

@@ -131,6 +131,16 @@ class EmulationTest(unittest.TestCase):
         self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
         self.assertEqual(len(self.conduct(again=True)), ALONE + REAL + TIMED + SMALL)
 
+    def test_scale_says_how_many_iterations_a_timed_run_has_at_most(self):
+        (course,) = (one for one in EXPERIMENTS if one.name == "course")
+        for more, most in (({}, "5"), ({"timed_iterations": 3}, "3")):
+            with mock.patch.dict(course.scales["tiny"], more):
+                ddp = [run for run in self.trainings(self.conduct(again=True))
+                       if option(run.ranks[0], "--sync") == "ddp" and len(run.ranks) == 4]
+            self.assertEqual({"--compute-seconds" in run.ranks[0]: option(run.ranks[0], "--iterations")
+                              for run in ddp}, {False: "5", True: most})
+        self.assertIn("has at most 3 iterations", (self.out / "report.md").read_text())
+
     def test_commands_show_all_that_was_run(self):
         self.conduct()
         commands = (self.out / "commands.txt").read_text()
