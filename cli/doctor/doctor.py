@@ -77,7 +77,17 @@ def say_sharing(case):
         hosts_with.setdefault(host.facts["sharing"], []).append(host.name)
     said = [(f"{', '.join(names)}: " if len(hosts_with) > 1 else "") + sharing
             for sharing, names in hosts_with.items()]
-    return f"of memory, by the workers of one host: {'; '.join(said)}"
+    return f"of memory, by the workers of one host: {'; '.join([*said, say_ranks(case)])}"
+
+
+def say_ranks(case):
+    """Says which ranks of a run on these hosts exchange in memory: those of one host."""
+    groups, first = [], 0
+    for host, count in zip(case.hosts, case.workers):
+        if count > 1 and not host.facts["sharing"].startswith(("off", "not known")):
+            groups.append(f"ranks {first}-{first + count - 1} on {host.name}")
+        first += count
+    return f"in memory: {', '.join(groups) or 'no two ranks'}"
 
 
 # Problems of these checks make a run slow, but do not prevent it.

@@ -56,11 +56,21 @@ class Words(unittest.TestCase):
     def test_sharing_of_memory_is_said_once_where_all_hosts_are_alike(self):
         case = case_of(3)
         self.assertEqual(doctor.say_sharing(case),
-                         "of memory, by the workers of one host: host 4 GB")
+                         "of memory, by the workers of one host: host 4 GB; in memory: no two ranks")
         case.hosts[1].facts["sharing"] = "off: memfd_create: not permitted"
         self.assertEqual(doctor.say_sharing(case),
                          "of memory, by the workers of one host: 10.0.0.1, 10.0.0.3: host 4 GB; "
-                         "10.0.0.2: off: memfd_create: not permitted")
+                         "10.0.0.2: off: memfd_create: not permitted; in memory: no two ranks")
+
+    def test_ranks_of_a_host_that_shares_memory_are_named(self):
+        case = case_of(3)
+        case.workers = [2, 3, 2]
+        self.assertEqual(doctor.say_ranks(case), "in memory: ranks 0-1 on 10.0.0.1, "
+                         "ranks 2-4 on 10.0.0.2, ranks 5-6 on 10.0.0.3")
+        for sharing in ("off", "off: memfd_create: not permitted", "not known: gradwire env: no file"):
+            case.hosts[1].facts["sharing"] = sharing
+            self.assertEqual(doctor.say_ranks(case),
+                             "in memory: ranks 0-1 on 10.0.0.1, ranks 5-6 on 10.0.0.3")
 
     def test_links_that_were_not_measured_are_no_zero(self):
         case = case_of(2)
