@@ -74,7 +74,9 @@ class Lines(unittest.TestCase):
         def ticks(values):
             axes = axes_of({**LINES, "y_log": 10, "series": [{"x": [0, 1], "y": values}]})
             low, high = axes.get_ylim()
-            return [tick for tick in axes.get_yticks() if low <= tick <= high]
+            # The last bit of a power depends on the processor.
+            return [float(f"{tick:.12g}") for tick in axes.get_yticks()
+                    if low <= tick * 1.000001 and tick <= high * 1.000001]
         self.assertEqual(ticks([2.0, 54.0]), [2, 5, 10, 20, 50])
         self.assertEqual(ticks([1e-4, 1.0]), [1e-4, 1e-3, 1e-2, 1e-1, 1])
 
