@@ -175,7 +175,7 @@ const Setup& SetupCalled(absl::string_view name) {
 }
 
 std::string DescribeSetups() {
-  std::string text = "set-ups to compare:";
+  std::string text = "setups to compare:";
   for (const Setup& setup : Setups()) {
     absl::StrAppend(&text, "\n  ", setup.name, ": ", setup.help);
   }

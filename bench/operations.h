@@ -102,11 +102,11 @@ const std::vector<Setup>& Setups();
 std::vector<std::string> SetupNames();
 // The row called `name`, which must exist.
 const Setup& SetupCalled(absl::string_view name);
-// For --help: one line per set-up.
+// For --help: one line per setup.
 std::string DescribeSetups();
 
-// Fills in `chosen` if it is empty: all set-ups of Gradwire and, with `peers`, those of PyTorch.
-// InvalidArgument if a PyTorch set-up is chosen without `peers`, or cannot read `dataset`.
+// Fills in `chosen` if it is empty: all setups of Gradwire and, with `peers`, those of PyTorch.
+// InvalidArgument if a PyTorch setup is chosen without `peers`, or cannot read `dataset`.
 absl::Status CompleteSetups(bool peers, const std::string& dataset,
                             std::vector<std::string>* chosen);
 

@@ -17,7 +17,7 @@ constexpr char kHelp[] =
     "Usage: gradwire bench MEASUREMENT [OPTIONS]\n\n"
     "Measurements:\n"
     "  collectives  time collectives on buckets of many sizes, with each back end\n"
-    "  training     time the iterations of training runs, with each set-up\n\n"
+    "  training     time the iterations of training runs, with each setup\n\n"
     "'gradwire bench MEASUREMENT --help' shows its options.\n";
 
 std::vector<std::string> Measurements() { return {"collectives", "training"}; }

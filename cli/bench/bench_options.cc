@@ -293,14 +293,14 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   TrainingOptions& options = parsed.options;
   OptionParser parser(
       "gradwire bench training",
-      "Trains with each set-up in turn, for several rounds on the same hosts, and compares the\n"
+      "Trains with each setup in turn, for several rounds on the same hosts, and compares the\n"
       "iteration times.",
       {"bench"});
   parser.Group("Measurement");
   parser.Add(
       "setups", "NAME,...", DescribeSetups(),
       WithDefault(NameList(&options.setups, SetupNames()), "all; those of PyTorch with --peers"));
-  parser.Add("rounds", "N", "number of runs of each set-up", Integer(&options.rounds, 1));
+  parser.Add("rounds", "N", "number of runs of each setup", Integer(&options.rounds, 1));
   parser.Add("iterations", "N", "iterations of each run; the first is not counted",
              Integer(&options.iterations, 2));
   parser.Add("batch-size", "B", "samples per rank and iteration", Integer(&options.batch_size, 1));

@@ -3,7 +3,7 @@
 
     bench_training.py JSON    JSON: see cli/bench/bench_request.h
 
-Trains with each set-up in turn, in rounds, and compares them in tables. Reports progress on stderr.
+Trains with each setup in turn, in rounds, and compares them in tables. Reports progress on stderr.
 """
 import json
 import pathlib
@@ -41,7 +41,7 @@ def run_of(request, setup):
 
 
 def run_rounds(request, runner, times):
-    """Fills `times` by set-up. Failure of Runner.run and add_round names round and set-up."""
+    """Fills `times` by setup. Failure of Runner.run and add_round names round and setup."""
     for number in range(1, request["rounds"] + 1):
         for setup in request["setups"]:
             of_setup = times.get(setup["name"], TrainingTimes())
@@ -65,7 +65,7 @@ def emulation_notes(seconds):
 def notes_of(request):
     emulated = request["compute_seconds"]
     return [*(emulation_notes(emulated) if emulated else []),
-            f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
+            f"Setups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
             "iterations. The first iteration of a round does not count, nor a further one at the "
             "end, because no forward pass follows it to hide late updates. One compute thread a "
             "rank, SGD, no augmentation. The time of an iteration is the mean over the ranks, so "
@@ -86,7 +86,7 @@ def gradient_bytes(layout):
 
 
 def bound_rows(request, layout):
-    """Returns the least time of any set-up, for emulated computation and known links."""
+    """Returns the least time of any setup, for emulated computation and known links."""
     emulated, per_byte = request["compute_seconds"], request["ring_seconds_per_byte"]
     if not emulated or per_byte is None:
         return []

@@ -5,13 +5,13 @@ from cli.runs.quantiles import mean, median, quantile
 from cli.runs.tables import as_columns, values_of
 from cli.runs.training import parse_ranks
 
-COMPUTATION = "computation"  # the set-up that is the base for the others
+COMPUTATION = "computation"  # the setup that is the base for the others
 EXPOSED = "exposed_communication"
 
 
 @dataclasses.dataclass
 class TrainingTimes:
-    """The measurements of all rounds of a set-up, without each round's first and last iteration."""
+    """The measurements of all rounds of a setup, without each round's first and last iteration."""
     iteration_seconds: list = dataclasses.field(default_factory=list)  # means over ranks
     exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
     ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
@@ -46,9 +46,9 @@ def add_round(texts, compare, times):
 
 
 def training_fields(alone):
-    """`alone`: median seconds of set-up "computation", the base of the last two; or None."""
+    """`alone`: median seconds of setup "computation", the base of the last two; or None."""
     return [
-        ("setup", "set-up", lambda setup, _: setup["name"]),
+        ("setup", "setup", lambda setup, _: setup["name"]),
         ("system", "system",
          lambda setup, _: "PyTorch" if setup["kind"] == "peer" else "Gradwire"),
         ("iterations", "iterations", lambda _, one: len(one.iteration_seconds)),
@@ -83,18 +83,18 @@ def bound_row(computation, transfer):
 
 
 COMPARISON_FIELDS = [
-    ("setup", "set-up", lambda setup, *_: setup["name"]),
+    ("setup", "setup", lambda setup, *_: setup["name"]),
     ("p50_seconds", "p50 (s)", lambda _, own, *__: own.p50, 3),
     ("peer", "peer", lambda _, __, name, ___: name),
     ("peer_p50_seconds", "its p50 (s)", lambda *thing: thing[-1].p50, 3),
     ("ratio", "ratio", lambda _, own, __, peer: own.p50 / peer.p50, 2),
-    # For set-ups that exchange only in some iterations.
+    # For setups that exchange only in some iterations.
     ("mean_ratio", "ratio of means", lambda _, own, __, peer: own.mean / peer.mean, 2)]
 COMPARISON_COLUMNS = as_columns(COMPARISON_FIELDS)
 
 
 def comparison_rows(setups, times):
-    """Returns a row of COMPARISON_COLUMNS for each measured set-up and peer."""
+    """Returns a row of COMPARISON_COLUMNS for each measured setup and peer."""
     return [values_of(COMPARISON_FIELDS, (setup, times[setup["name"]], peer, times[peer]))
             for setup in setups for peer in setup["peers"]
             if setup["name"] in times and peer in times]

@@ -70,8 +70,8 @@ def runs(setting):
 
 
 def times_rows(results):
-    """Returns (title, mean, mean of the set-up that it is compared with, PyTorch's mean, set-up whose
-    published values stand beside it): the assignment's set-ups, then those in buckets."""
+    """Returns (title, mean, mean of the setup that it is compared with, PyTorch's mean, setup whose
+    published values stand beside it): the assignment's setups, then those in buckets."""
     means = [results[sheet_name(setup)].mean_iteration() for setup in SETUPS]
     peers = [results.get(peer_name(setup)) for setup in SETUPS]
     gloo = [peer and peer.mean_iteration() for peer in peers]
@@ -89,7 +89,7 @@ def times(results):
     has_peers = any(gloo for *_, gloo, _ in rows)
     table = tabulate(
         "times", "Mean time of an iteration", "task of each part", rows, [
-            ("setup", "set-up", lambda title, *_: title),
+            ("setup", "setup", lambda title, *_: title),
             ("mean", "measured (s)", lambda _, mean, *__: mean, 6),
             ("improvement", "improvement (%)",
              lambda _, mean, before, *__: improvement(before, mean), 2),
@@ -99,22 +99,22 @@ def times(results):
              lambda *row: row[4] and row[4].improvement, 2)],
         f"Mean of iterations 2 to {counted + 1}, that is of {counted} values (the assignment's 40 "
         "iterations without the first give 39), over the ranks. The first four rows are the "
-        "assignment's set-ups, as the published ones are: gather and scatter and all-reduce exchange "
+        "assignment's setups, as the published ones are: gather and scatter and all-reduce exchange "
         "parameter by parameter. Their improvement is on the line above. The last two rows exchange "
-        "the same gradients in buckets; their improvement is on the same set-up, parameter by "
+        "the same gradients in buckets; their improvement is on the same setup, parameter by "
         "parameter.")
     series = {"measured": [mean for _, mean, *_ in rows],
               "published": [of and of.mean_iteration for *_, of in rows],
               **({"PyTorch + Gloo": [gloo for *_, gloo, _ in rows]} if has_peers else {})}
     return table, bars(
-        "times", "Mean time of an iteration by set-up", "figure of mean times",
+        "times", "Mean time of an iteration by setup", "figure of mean times",
         "mean time of an iteration (s)", [row["setup"] for row in table.rows], series,
         "Published: on four other machines and at the assignment's size; compare the order. No value "
         "was published for buckets without overlap.")
 
 
 def loss_curves(of_setups):
-    """Returns lines of a figure. Set-ups of four nodes whose losses are equal have one line."""
+    """Returns lines of a figure. Setups of four nodes whose losses are equal have one line."""
     shared = [of_setups[setup] for setup in SHARED]
     if any(values != shared[0] for values in shared):
         return [line(setup.title, range(len(values)), values, colour=setup.colour)
@@ -145,7 +145,7 @@ def losses(setting, results):
 
 @report_part
 def trial_losses(setting, results):
-    """Returns a list of a table, which is empty if the set-ups' own losses decide."""
+    """Returns a list of a table, which is empty if the setups' own losses decide."""
     found = course_trials.of_setups(setting, results)
     if course_trials.is_real(setting) or not found:
         return []
@@ -165,13 +165,13 @@ def accuracies(setting, results):
     if not found:
         return []
     real = course_trials.is_real(setting)
-    note = "" if real else (f"A{course_trials.other_training(setting)[1:]}: compare the set-ups "
+    note = "" if real else (f"A{course_trials.other_training(setting)[1:]}: compare the setups "
                             "with each other, not with the published values, which are VGG-11's. "
                             f"{course_trials.SEEDS_NOTE}")
     things = [(setup, accuracy, course_trials.of_setups(setting, results)[setup].summary["test"])
               for setup, accuracy in found.items()]
     table = tabulate("test", "Test after the epoch", "task of each part", things, [
-        ("setup", "set-up", lambda setup, *_: setup.title),
+        ("setup", "setup", lambda setup, *_: setup.title),
         ("loss", "test loss", lambda *thing: thing[2].get("loss"), 4),
         ("accuracy", "accuracy (%)", lambda _, accuracy, __: 100 * accuracy.mean, 2),
         *([] if real else [
@@ -180,7 +180,7 @@ def accuracies(setting, results):
         ("published_loss", "published loss", lambda setup, *_: setup.test_loss, 4),
         ("published_accuracy", "published accuracy (%)", lambda setup, *_: setup.correct / 100, 2)],
         note)
-    return table, bars("accuracy", "Test accuracy by set-up", "figure of accuracies",
+    return table, bars("accuracy", "Test accuracy by setup", "figure of accuracies",
                        "test accuracy (%)", [row["setup"] for row in table.rows],
                        {"measured" if real else f"measured, {course_trials.other_model(setting)}":
                         [row["accuracy"] for row in table.rows],

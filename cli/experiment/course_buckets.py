@@ -13,7 +13,7 @@ MOST_ITERATIONS = 40
 
 
 def backend_of(setup):
-    """Returns the options that name a set-up's back end; none if it is the default of its sync and
+    """Returns the options that name a setup's back end; none if it is the default of its sync and
     of per-layer."""
     if "--backend" not in setup.options:
         return ()
@@ -49,7 +49,7 @@ def by_parameter(results):
     table = tabulate(
         "by-parameter", "What buckets gain", SOURCE,
         [(setup, results[layers_name(setup)], results[setup.name]) for setup in BY_PARAMETER], [
-            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("setup", "setup", lambda setup, *_: setup.title),
             ("layers", "parameter by parameter (s)",
              lambda _, layers, __: layers.mean_iteration(), 4),
             ("buckets", "in buckets (s)", lambda _, __, buckets: buckets.mean_iteration(), 4),

@@ -11,9 +11,9 @@ FEW_STEPS = 5
 TOLERANCE = 1e-5  # of a loss, relative
 
 FIRST_LOSS = Statement(
-    "first-loss", "All set-ups of 4 nodes have the same first loss, rank by rank.",
+    "first-loss", "All setups of 4 nodes have the same first loss, rank by rank.",
     "losses of each part (2.6748 in all three)", "loss of each rank at iteration 0",
-    "the same in all set-ups, in buckets and parameter by parameter")
+    "the same in all setups, in buckets and parameter by parameter")
 SAME_LOSSES = Statement(
     "reduce-same", f"All-reduce gives the losses of gather and scatter: within {TOLERANCE:g} over "
     f"the first {FEW_STEPS} iterations.", "losses of the two parts", "losses of all ranks",

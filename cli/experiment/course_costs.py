@@ -1,4 +1,4 @@
-"""The costs of the course's set-ups beside their time: phases of an iteration, bytes of the busiest
+"""The costs of the course's setups beside their time: phases of an iteration, bytes of the busiest
 process, and peak memory."""
 from cli.experiment import phases
 from cli.experiment.course_buckets import BY_PARAMETER, IN_BUCKETS, layers_name
@@ -15,7 +15,7 @@ UNKNOWN_MEMORY = "the system does not report peak memory"
 COMPUTE_BOUND = Statement(
     "compute-bound", "The workload is more compute-bound than network-bound.",
     "why gather and scatter beats one node", "mean computation (forward, backward, optimizer) and "
-    "exposed communication of an iteration", "computation takes longer in each set-up of 4 nodes",
+    "exposed communication of an iteration", "computation takes longer in each setup of 4 nodes",
     HOSTS)
 LESS_BYTES = Statement(
     "reduce-fewer-bytes", "All-reduce communicates less between nodes than gather and scatter.",
@@ -25,11 +25,11 @@ LESS_BYTES = Statement(
 BYTES_RISE = Statement(
     "bytes-rise", "Communication rises with the nodes.", "scaling task, total batch 300",
     "bytes that the busiest process sends and receives in an iteration, on 2, 3 and 4 nodes",
-    "more with each node more, in each set-up")
+    "more with each node more, in each setup")
 EXPOSED_RISES = Statement(
     "exposed-rises", "Time spent in communication rises with the nodes.",
     "scaling task, total batch 300", "exposed communication of an iteration on 2, 3 and 4 nodes",
-    "more with each node more, in each set-up", HOSTS)
+    "more with each node more, in each setup", HOSTS)
 MEMORY = Statement(
     "buckets-memory", "Buckets trade memory for time.", "why DDP beats all-reduce",
     "peak memory of a worker and mean time of an iteration, DDP and all-reduce by parameter",
@@ -55,7 +55,7 @@ def bytes_table(results):
     return tabulate(
         "bytes", "Bytes of the busiest process in an iteration", "parts 2a, 2b and 3",
         [(setup, results[setup.name]) for setup in SHARED], [
-            ("setup", "set-up", lambda setup, _: setup.title),
+            ("setup", "setup", lambda setup, _: setup.title),
             ("process", "busiest process",
              lambda setup, _: "coordinator" if setup.through_one else "each rank"),
             ("planned", "planned (MB)", lambda setup, _: planned_bytes(setup, NODES) / MB, 2),
@@ -79,7 +79,7 @@ def memory_table(results):
         return peaks[rank] / MB if rank < len(peaks) and peaks[rank] else None
     return tabulate(
         "memory", "Peak memory of each worker", "buckets and memory", memory_rows(results), [
-            ("setup", "set-up", lambda title, _: title),
+            ("setup", "setup", lambda title, _: title),
             *((f"rank_{rank}", f"rank {rank} (MB)",
                lambda _, peaks, rank=rank: peak(peaks, rank), 1) for rank in range(NODES))],
         "The largest resident set of the process, libraries and data included.")
@@ -95,7 +95,7 @@ def nodes_table(setting, results):
     return tabulate(
         "nodes-costs", "Communication and time by nodes", "scaling task, total batch 300",
         nodes_rows(setting, results), [
-            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("setup", "setup", lambda setup, *_: setup.title),
             ("nodes", "nodes", lambda _, nodes, __: nodes),
             ("planned", "busiest process, planned (MB)",
              lambda setup, nodes, _: planned_bytes(setup, nodes) / MB, 2),
@@ -138,7 +138,7 @@ def shown(setting, results):
 
 
 def bound_parts(results):
-    """Returns {set-up: seconds of computation and of exposed communication}."""
+    """Returns {setup: seconds of computation and of exposed communication}."""
     return {setup: (phases.computation(results[setup.name]), results[setup.name].phase(EXPOSED))
             for setup in SHARED}
 
@@ -163,7 +163,7 @@ def bytes_claim(results):
 
 
 def rises(setting, results, value_of):
-    """Returns {set-up: values by nodes}, and whether each rises with each node more."""
+    """Returns {setup: values by nodes}, and whether each rises with each node more."""
     found = {setup: [value_of(setup, results[nodes_name(setup, nodes)])
                      for nodes in setting.scale["nodes"]] for setup in SHARED}
     return found, all(a < b for values in found.values() for a, b in zip(values, values[1:]))

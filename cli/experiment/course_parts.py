@@ -45,7 +45,7 @@ def bytes_table(results):
         "sent", "Bytes that each process sends and receives in an iteration", "parts 2a, 2b and 3",
         things, [
             ("part", "part", lambda setup, *_: PARTS[setup]),
-            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("setup", "setup", lambda setup, *_: setup.title),
             ("process", "process", lambda _, process, *__: process),
             ("sent", "sent (bytes)", lambda *thing: thing[2]),
             ("received", "received (bytes)", lambda *thing: thing[3]),
@@ -56,7 +56,7 @@ def bytes_table(results):
 
 
 def hashes_by_setup(results):
-    """Returns {set-up: the hash of each rank's parameters}."""
+    """Returns {setup: the hash of each rank's parameters}."""
     return {setup: [rank.summary.get("parameters_sha256", "") for rank in results[setup.name].ranks]
             for setup in SHARED}
 
@@ -68,7 +68,7 @@ def hashes_table(results):
     return tabulate(
         "parameters", "SHA-256 of the parameters after training", "parts 2a, 2b and 3", things, [
             ("part", "part", lambda setup, *_: PARTS[setup]),
-            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("setup", "setup", lambda setup, *_: setup.title),
             ("ranks", "ranks with it", lambda *thing: thing[2]),
             ("sha256", "SHA-256", lambda _, sha256, __: sha256)],
         same_parameters(results))

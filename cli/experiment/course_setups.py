@@ -1,4 +1,4 @@
-"""The course's set-ups, and the numbers that a group published."""
+"""The course's setups, and the numbers that a group published."""
 import dataclasses
 
 NODES = 4
@@ -7,7 +7,7 @@ PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A set-up. `mean_iteration` and all after it are published numbers, `losses` at PRINTED."""
+    """A setup. `mean_iteration` and all after it are published numbers, `losses` at PRINTED."""
     name: str
     title: str
     nodes: int

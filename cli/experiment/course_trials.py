@@ -1,6 +1,6 @@
-"""How close losses and accuracies of the course's set-ups are, and the length of an epoch.
+"""How close losses and accuracies of the course's setups are, and the length of an epoch.
 
-At full scale with CIFAR-10 the set-ups' own runs decide it. Otherwise a small net on other images
+At full scale with CIFAR-10 the setups' own runs decide it. Otherwise a small net on other images
 trains for an epoch in their place, with some seeds, and the verdicts say so."""
 import dataclasses
 
@@ -12,7 +12,7 @@ from cli.runs.training import steps_per_epoch
 
 EPOCH_BATCH, EPOCH = 256, 196  # the assignment's total batch, and iterations of an epoch
 SIMILAR = 0.03  # of accuracy
-# Of a loss: as far as the published set-ups lie apart.
+# Of a loss: as far as the published setups lie apart.
 CLOSE = max(abs(a - b) for setup in SHARED for a, b in zip(ONE.losses, setup.losses))
 MODEL, LR = "mlp", 0.05
 # One epoch of the small net ends some points apart on other CPUs; the mean over the seeds does not.
@@ -31,7 +31,7 @@ LOSSES_CLOSE = Statement(
     f"than the published ones, {CLOSE:.2f}.", "losses of each part",
     "loss of rank 0 at iterations 0, 20 … 180", f"at most {CLOSE:.2f} from one node's", OF_VGG)
 ACCURACIES = Statement(
-    "accuracies", f"Test accuracies of the four set-ups are similar: within {100 * SIMILAR:g} "
+    "accuracies", f"Test accuracies of the four setups are similar: within {100 * SIMILAR:g} "
     "points.", "figure of accuracies",
     f"test accuracy after the epoch; of the small net, the mean over {len(SEEDS)} seeds",
     f"highest less lowest at most {100 * SIMILAR:g} points", OF_VGG)
@@ -39,12 +39,12 @@ NODES_ACCURACIES = Statement(
     "nodes-accuracies", "Accuracy is about the same on 2, 3 and 4 nodes.",
     "scaling task, total batch 300",
     f"test accuracy after equal iterations; of the small net, the mean over {len(SEEDS)} seeds",
-    f"highest less lowest at most {100 * SIMILAR:g} points, in each set-up that is tested", OF_VGG)
+    f"highest less lowest at most {100 * SIMILAR:g} points, in each setup that is tested", OF_VGG)
 STATEMENTS = (LENGTH, LOSSES_CLOSE, ACCURACIES, NODES_ACCURACIES)
 
 
 def is_real(setting):
-    """Whether the set-ups' own runs decide about losses and accuracies."""
+    """Whether the setups' own runs decide about losses and accuracies."""
     return "epoch" in setting.scale and setting.has_cifar10
 
 
@@ -114,7 +114,7 @@ class Accuracy:
 
 
 def of_setups(setting, results):
-    """Returns {set-up: its run, with the first seed}; empty if the scale has none."""
+    """Returns {setup: its run, with the first seed}; empty if the scale has none."""
     names = {setup: setup.name if is_real(setting) else trial_name(setup, setup.nodes)
              for setup in SETUPS}
     return {setup: results[name] for setup, name in names.items() if name in results}
@@ -129,14 +129,14 @@ def names_of_seeds(setup, nodes):
 
 
 def accuracies(setting, results):
-    """Returns {set-up: its Accuracy}; empty if nothing is tested."""
+    """Returns {setup: its Accuracy}; empty if nothing is tested."""
     return {setup: accuracy_of(results, [setup.name] if is_real(setting) else
                                names_of_seeds(setup, setup.nodes))
             for setup in of_setups(setting, results)}
 
 
 def accuracies_by_nodes(setting, results):
-    """Returns {set-up: {nodes: its Accuracy}}; empty if the scale has none."""
+    """Returns {setup: {nodes: its Accuracy}}; empty if the scale has none."""
     real = is_real(setting)
     tested, name_of = (SHARED, nodes_name) if real else ((DDP,), trial_name)
     return {setup: {nodes: accuracy_of(results, [nodes_name(setup, nodes)] if real else
@@ -146,7 +146,7 @@ def accuracies_by_nodes(setting, results):
 
 
 def decided(setting, statement, found, holds, numbers):
-    """Returns a Claim that names what was trained in place of the set-ups. `found`: the runs."""
+    """Returns a Claim that names what was trained in place of the setups. `found`: the runs."""
     claim = decide(statement, holds, numbers, "" if found else NEEDS_EPOCH)
     other = found and not is_real(setting)
     return dataclasses.replace(claim, condition=other_training(setting) if other else "")

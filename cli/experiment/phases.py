@@ -63,7 +63,7 @@ def breakdown(key, title, source, results, activities=None):
     name, which the figure has, too."""
     activities = activities or {}
     table = tabulate(key, title, source, results.items(), [
-        ("run", "set-up", lambda name, _: name),
+        ("run", "setup", lambda name, _: name),
         *((phase, f"{title_of(phase)} (s)",
            lambda _, result, phase=phase: result.phase(phase), 4) for phase in PHASES),
         ("hidden", "communication beside them (s)", lambda _, result: hidden(result), 4),

@@ -217,7 +217,7 @@ def loss_figure(runs):
 
 
 def scaling_figure(runs):
-    """Shows the set-ups that ran with several numbers of ranks."""
+    """Shows the setups that ran with several numbers of ranks."""
     setups = {}
     for run in runs:
         setups.setdefault(run.setup, []).append((run.ranks, run.samples_per_second))

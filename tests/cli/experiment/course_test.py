@@ -64,12 +64,12 @@ def verdict_on(start, results, **more):
 class Claims(unittest.TestCase):
     def test_equal_runs_confirm_what_is_equal(self):
         results = results_of()
-        for start in ("All set-ups of 4", "All-reduce gives", "DDP gives", "An epoch is"):
+        for start in ("All setups of 4", "All-reduce gives", "DDP gives", "An epoch is"):
             self.assertEqual(verdict_on(start, results), CONFIRMED, start)
 
     def test_other_first_loss_is_seen(self):
         results = results_of(all_reduce=trained(losses=[2.5] + [2.0] * 195))
-        self.assertEqual(verdict_on("All set-ups of 4", results), NOT_CONFIRMED)
+        self.assertEqual(verdict_on("All setups of 4", results), NOT_CONFIRMED)
 
     def test_difference_within_five_steps_counts_and_later_does_not(self):
         late = results_of(all_reduce=trained(losses=[2.0] * 5 + [3.0] * 191))

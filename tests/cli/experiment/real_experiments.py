@@ -13,7 +13,7 @@ import unittest
 GRADWIRE = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"], "gradwire")
 # Of all claims, those that need neither hosts, nor data, nor whole epochs.
 HOLD_ANYWHERE = {
-    "course": ["All set-ups of 4 nodes have the same first loss",
+    "course": ["All setups of 4 nodes have the same first loss",
                "All-reduce gives the losses of gather and scatter: within 1e-05",
                "DDP gives exactly what gather and scatter gives",
                "Parameter by parameter gives exactly the losses",
