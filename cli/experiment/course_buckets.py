@@ -91,8 +91,9 @@ def same_claim(results):
 
 def faster_text(found):
     """Returns the numbers of a Compared."""
-    return (f"{found.after:.4f} s after {found.before:.4f} s, "
-            f"{improvement(found.before, found.after):+.1f} %{found.text}")
+    gain = improvement(found.before, found.after)
+    return (f"{found.after:.4f} s instead of {found.before:.4f} s, {abs(gain):.1f} % "
+            f"{'longer' if gain < 0 else 'shorter'}{found.text}")
 
 
 @report_part

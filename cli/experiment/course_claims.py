@@ -69,7 +69,7 @@ def faster_claim(setting, results, pair):
     slower, faster = pair
     found = compared(*(results[sheet_name(of)] for of in (slower, faster)))
     return decide_time(setting, FASTER[pair], found.is_less,
-                       f"{faster_text(found)}; published {faster.improvement:+.2f} %",
+                       f"{faster_text(found)}; published: {faster.improvement:.2f} % shorter",
                        condition=condition_of([found]))
 
 

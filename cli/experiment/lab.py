@@ -107,7 +107,7 @@ def times_on(measured, devices):
 
 
 def shown_times(times, devices):
-    return ", ".join(f"batch {batch}: {shared:.1f} s on {devices} after {alone:.1f} s on 1"
+    return ", ".join(f"batch {batch}: {shared:.1f} s on {devices} instead of {alone:.1f} s on 1"
                      for batch, alone, shared in times)
 
 

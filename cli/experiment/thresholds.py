@@ -81,8 +81,9 @@ class Reached:
     @property
     def said(self):
         if self.iterations is None:
-            return f"{self.label}: not within {self.trained_for * self.point.batch / SAMPLES:.4g}"
-        return f"{self.label}: {self.epochs:.4g}"
+            most = self.trained_for * self.point.batch / SAMPLES
+            return f"{self.label}: not within {most:.4g} epochs"
+        return f"{self.label}: {self.epochs:.4g} epochs"
 
 
 def reached(setting, results, factor):
@@ -109,7 +110,7 @@ def rises(epochs):
 
 def decide_known(statement, holds, found):
     """As decide(). `holds` is None if it cannot be decided."""
-    return decide(statement, holds, "epochs: " + ", ".join(one.said for one in found),
+    return decide(statement, holds, "; ".join(one.said for one in found),
                   f"needs {statement.needs}" if holds is None else "")
 
 
