@@ -248,7 +248,7 @@ def order_claim(setting, results, statement, factor, part, rises):
     holds = all(before < after if rises else before > after
                 for before, after in zip(times, times[1:]))
     return decide(statement, holds,
-                  ", ".join(f"{factor.label(point)}: {seconds:.4f} s"
+                  "; ".join(f"{factor.said(point)}: {seconds:.4f} s"
                             for point, seconds in zip(of_factor, times)),
                   "" if len(times) > 1 else "needs two that communicate",
                   "" if part is communication else
@@ -282,7 +282,7 @@ def grows_claim(setting, results):
              models[-1].takes_longer_than(models[0]) and
              not any(less.takes_longer_than(more) for less, more in pairs
                      if more.bytes >= MORE * less.bytes))
-    return decide(GROWS, holds, ", ".join(
+    return decide(GROWS, holds, "; ".join(
         f"{one.title}: {one.bytes / 1e6:.2f} MB in {one.least:.4f} to {one.most:.4f} s"
         for one in models))
 

@@ -51,6 +51,11 @@ class Factor:
     source: str
     label: Callable  # label(point)
 
+    def said(self, point):
+        """Returns the label for a sentence: numbers have the factor's name before them."""
+        label = self.label(point)
+        return f"{self.key} {label}" if label.isdigit() else label
+
 
 FACTORS = (
     Factor("model", "model", "figures by model",

@@ -82,8 +82,8 @@ class Reached:
     def said(self):
         if self.iterations is None:
             most = self.trained_for * self.point.batch / SAMPLES
-            return f"{self.label}: not within {most:.4g} epochs"
-        return f"{self.label}: {self.epochs:.4g} epochs"
+            return f"{self.factor.said(self.point)}: not within {most:.4g} epochs"
+        return f"{self.factor.said(self.point)}: {self.epochs:.4g} epochs"
 
 
 def reached(setting, results, factor):
