@@ -32,12 +32,12 @@ const std::vector<BucketSpec>& Buckets() {
   return *buckets;
 }
 
-Data DataOf(int world_size, float scale) {
+Data DataOf(int world_size, float scale, const std::vector<BucketSpec>& buckets = Buckets()) {
   std::mt19937 random(world_size);
   std::normal_distribution<float> normal(0, scale);
   Data data(world_size);
   for (auto& rank : data) {
-    for (const BucketSpec& bucket : Buckets()) {
+    for (const BucketSpec& bucket : buckets) {
       std::vector<float> values(bucket.bytes / 4 + 1);
       for (float& value : values) value = normal(random);
       rank.emplace_back(reinterpret_cast<const char*>(values.data()), bucket.bytes);
@@ -69,6 +69,24 @@ class MemoryWireTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(MemoryWireTest, RunStep_InMemoryAndOverTheNetwork_TheSameBits) {
   EXPECT_TRUE(ResultOf("memory") == ResultOf(GetParam().network));
+}
+
+// Such buckets are copied past the caches.
+TEST(MemoryLargeBucketTest, RunStep_TwoRanks_TheMeanAndTheBytesOfTheRoot) {
+  const std::vector<BucketSpec> buckets = {{(8 << 20) + 4 * 3, v1::DTYPE_FLOAT32},
+                                           {(8 << 20) + 5, v1::DTYPE_BYTES}};
+  const Data terms = DataOf(2, 1, buckets);
+  Data expected = terms;
+  auto* mean = reinterpret_cast<float*>(&expected[0][0][0]);
+  const auto* other = reinterpret_cast<const float*>(terms[1][0].data());
+  for (size_t i = 0; i < buckets[0].bytes / 4; ++i) mean[i] = (mean[i] + other[i]) / 2;
+  expected[1] = expected[0];
+
+  Data results = terms;
+  BackendCluster cluster("memory", OneEach(2), buckets, BackendCluster::Settings());
+  for (const absl::Status& status : cluster.RunStep(0, &results))
+    EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(results == expected);
 }
 
 std::vector<Case> Cases() {

@@ -5,9 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
+#include "common/base/stream_copy.h"
 
 namespace gradwire {
 namespace {
@@ -32,14 +30,7 @@ GRADWIRE_INLINE void AddMultiple(const float* a, float factor, const float* b, s
 
 // Bypasses the caches: a saved copy is rarely read.
 GRADWIRE_INLINE void SaveTile(const float* from, size_t count, float* to) {
-#if defined(__x86_64__)
-  const bool aligned = reinterpret_cast<uintptr_t>(to) % sizeof(__m128) == 0;
-  const size_t streamed = aligned ? count / 4 * 4 : 0;
-  for (size_t i = 0; i < streamed; i += 4) _mm_stream_ps(to + i, _mm_loadu_ps(from + i));
-#else
-  const size_t streamed = 0;
-#endif
-  std::memcpy(to + streamed, from + streamed, (count - streamed) * sizeof(float));
+  StreamCopy(from, count * sizeof(float), to);
 }
 
 // torch::optim::SGD, without dampening.
@@ -142,9 +133,7 @@ GRADWIRE_INLINE void UpdateRange(const FusedRule& rule, double rate, int64_t ste
       SgdTile<kFused>(rule, rate, step == 1, tile);
     }
   }
-#if defined(__x86_64__)
-  _mm_sfence();  // after the streamed copies
-#endif
+  StreamFence();  // after the streamed copies
 }
 
 void UpdateBaseline(const FusedRule& rule, double rate, int64_t step, const FusedRange& range) {

@@ -1,14 +1,10 @@
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "common/base/stream_copy.h"
 #include "worker/learning/optimizer_key.h"
 #include "worker/learning/update.h"
 
@@ -33,21 +29,8 @@ std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) 
 
 // Bypasses the caches, which hold the optimizer's next data: a saved copy is rarely read.
 void CopyPastCaches(const torch::Tensor& from, const torch::Tensor& to) {
-#ifdef __SSE2__
-  constexpr size_t kStride = sizeof(__m128i);
-  const auto* in = static_cast<const char*>(from.data_ptr());
-  auto* out = static_cast<char*>(to.data_ptr());
-  const bool aligned = reinterpret_cast<uintptr_t>(out) % kStride == 0;
-  const size_t streamed = aligned ? from.nbytes() / kStride * kStride : 0;
-  for (size_t i = 0; i < streamed; i += kStride) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(out + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
-  }
-  _mm_sfence();
-  std::memcpy(out + streamed, in + streamed, from.nbytes() - streamed);
-#else
-  std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
-#endif
+  StreamCopy(from.data_ptr(), from.nbytes(), to.data_ptr());
+  StreamFence();
 }
 
 // Copies `from` to `to`, which is empty or has equal shapes; one thread, byte by byte.

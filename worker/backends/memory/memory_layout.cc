@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/stream_copy.h"
 #include "common/fold/fold.h"
 #include "worker/backends/memory/memory_orders.h"
 
@@ -15,10 +16,23 @@ constexpr uint64_t kLine = 64;  // of the cache
 // A smaller bucket is not divided: to wait for several workers costs more than to add it.
 constexpr uint64_t kSmallBytes = 32 << 10;
 
+// A larger bucket drives its own terms out of the caches before they are added up.
+constexpr uint64_t kStreamedBytes = 8 << 20;
+
 // Most ranges that a layout maps for its joined means: the kernel allows a process 65,530.
 constexpr size_t kMostRanges = 4096;
 
 uint64_t RoundUp(uint64_t bytes, uint64_t unit = kLine) { return (bytes + unit - 1) / unit * unit; }
+
+// Copies `bytes` of a bucket of `bucket_bytes`. The copy can be published.
+void CopyBucket(const uint8_t* from, uint64_t bytes, uint64_t bucket_bytes, void* to) {
+  if (bucket_bytes < kStreamedBytes) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  StreamCopy(from, bytes, to);
+  StreamFence();
+}
 
 // Returns the space of a bucket's mean; one that is read in place has pages of its own.
 uint64_t MeanSpace(const BucketFormat& format) {
@@ -202,7 +216,7 @@ MemoryLayout::Rounding MemoryLayout::Write(const BucketKey& key, Rank rank,
   if (ElementBytes(format.term) == 2) {
     return {static_cast<uint64_t>(Narrow(values, format.term, to)) << rank.value() % 64};
   }
-  if (to != terms.data()) std::memcpy(to, terms.data(), terms.size());
+  if (to != terms.data()) CopyBucket(terms.data(), terms.size(), terms.size(), to);
   return {};
 }
 
@@ -345,7 +359,11 @@ MemoryLayout::Rounding MemoryLayout::ReadMeans(Bucket bucket, absl::Span<uint8_t
     const Part part = PartOf(worker, bucket);
     if (part.count == 0) continue;
     const absl::Span<const uint8_t> means(MeansOf(worker, bucket, part), part.count * width);
-    Widen({means}, format.mean, {values + part.first, part.count});
+    if (width == sizeof(float)) {
+      CopyBucket(means.data(), means.size(), result.size(), values + part.first);
+    } else {
+      Widen({means}, format.mean, {values + part.first, part.count});
+    }
     const Progress& progress = *ProgressOf(worker, bucket);
     read.overflow |= progress.overflow;
     if (format.coding != nullptr) read.compressed += {means.size(), progress.coded_bytes};
@@ -360,7 +378,7 @@ void MemoryLayout::ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const {
   if (collective == v1::COLLECTIVE_GATHER || collective == v1::COLLECTIVE_ALL_GATHER) {
     return ReadParts(bucket, result);
   }
-  std::memcpy(result.data(), Terms(spec.root, bucket), result.size());
+  CopyBucket(Terms(spec.root, bucket), result.size(), result.size(), result.data());
 }
 
 MemoryLayout::Rounding MemoryLayout::Read(Bucket bucket, absl::Span<uint8_t> result) const {
