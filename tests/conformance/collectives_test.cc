@@ -158,5 +158,34 @@ TEST(TreeTest, AllReduce_AnyNumberOfRanks_SumsInPairs) {
   }
 }
 
+// Terms and sums are whole numbers that both half types have exactly.
+TEST(TreeTest, AllReduce_HalfTypesAndAnyNumberOfRanks_SumsOfAll) {
+  for (const v1::DType wire : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    for (const size_t ranks : {2, 3, 5, 8}) {
+      Values sum(kElements);
+      std::vector<std::vector<std::string>> data;
+      for (size_t rank = 0; rank < ranks; ++rank) {
+        Values terms(kElements);
+        for (size_t i = 0; i < kElements; ++i) {
+          terms[i] = static_cast<float>(ranks * ((i + rank) % 4));
+          sum[i] += terms[i];
+        }
+        data.push_back({std::string(reinterpret_cast<const char*>(terms.data()), 4 * kElements)});
+      }
+      BackendCluster::Settings settings;
+      settings.wire = wire;
+      BackendCluster cluster("tree", static_cast<int>(ranks), {{4 * kElements, v1::DTYPE_FLOAT32}},
+                             settings);
+      for (const absl::Status& status : cluster.RunStep(0, &data))
+        ASSERT_TRUE(status.ok()) << status;
+      Values mean(kElements);
+      std::memcpy(mean.data(), data[0][0].data(), 4 * kElements);
+      for (size_t i = 0; i < kElements; ++i) {
+        ASSERT_EQ(mean[i], sum[i] / static_cast<float>(ranks)) << ranks << " ranks, " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -188,6 +188,13 @@ TEST_P(CompressTest, RunStep_SeveralSteps_BitsOfTheDefinitionOnAllRanks) {
   const bool folds = c.backend != "coordinator" && c.aggregators == 0;
   if (c.codec == "int8" && folds) kept["mean"] = elements;
   EXPECT_EQ(CheckKept(&cluster, c.deal.size(), &definition), kept);
+  if (c.backend == "coordinator") {  // to which all terms go, and from which all means come
+    uint64_t coded = 0;
+    for (size_t worker = 0; worker < c.deal.size(); ++worker) {
+      coded += cluster.exchange(worker).totals().compressed.whole_bytes;
+    }
+    EXPECT_EQ(coded, kSteps * 4 * elements * (c.deal.size() + static_cast<size_t>(c.world_size())));
+  }
   for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -106,22 +107,33 @@ INSTANTIATE_TEST_SUITE_P(Wires, MemoryWireTest, ::testing::ValuesIn(Cases()), []
                       info.param.deal.size(), "_", info.index);
 });
 
-// 70,000 is infinite in fp16.
-class MemoryOverflowTest : public ::testing::TestWithParam<bool> {};
+// 70,000 is infinite in fp16. Each of two workers folds half of the bucket.
+class MemoryOverflowTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr size_t kElements = 16384;
+};
 
 TEST_P(MemoryOverflowTest, RunStep_ValueTooLargeForTheWire_IsCounted) {
   BackendCluster::Settings settings;
   settings.wire = v1::DTYPE_FLOAT16;
   settings.gathers = GetParam();
-  BackendCluster cluster("memory", 2, {{4, v1::DTYPE_FLOAT32}}, settings);
-  uint64_t step = 0;
-  for (const auto& [value, overflows] : {std::pair(1.0f, 0u), {70000.0f, 1u}, {1.0f, 1u}}) {
-    const std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));
-    Data data = {{bytes}, {bytes}};
-    for (const absl::Status& status : cluster.RunStep(step, &data)) ASSERT_TRUE(status.ok());
-    EXPECT_EQ(cluster.exchange(0).totals().overflow_steps, overflows) << "step " << step;
-    ++step;
+  BackendCluster cluster("memory", 2, {{4 * kElements, v1::DTYPE_FLOAT32}}, settings);
+  uint64_t step = 0, overflows = 0;
+  // A term overflows, or only the sum does.
+  for (const float large : {1.0f, 70000.0f, 60000.0f}) {
+    for (const size_t at : {size_t{0}, kElements - 1}) {
+      std::vector<float> values(kElements, 1);
+      values[at] = large;
+      const std::string bytes(reinterpret_cast<const char*>(values.data()), 4 * kElements);
+      Data data = {{bytes}, {bytes}};
+      for (const absl::Status& status : cluster.RunStep(step, &data)) ASSERT_TRUE(status.ok());
+      std::memcpy(values.data(), data[0][0].data(), 4 * kElements);
+      if (std::isinf(values[at])) ++overflows;
+      EXPECT_EQ(cluster.exchange(0).totals().overflow_steps, overflows) << large << " at " << at;
+      ++step;
+    }
   }
+  EXPECT_GE(overflows, 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gathers, MemoryOverflowTest, ::testing::Bool());

@@ -97,6 +97,21 @@ TEST(Join, Buffers_AreOfTheHighestRankThatHasData) {
   });
 }
 
+TEST(Join, LowestRankGoesOnLongest_AllEndWithItsModel) {
+  RunRanksWell(3, [](const auto& group) {
+    NormNet net;
+    DistributedDataParallel ddp(net, group);
+    ddp.join([&] {
+      for (int step = 0; step < 3 - group->rank(); ++step) {
+        net->forward(BatchOf(group->rank() + 3 * step).x).sum().backward();
+      }
+    });
+    NormNet alone;  // rank 0's statistics of its three steps
+    for (int step = 0; step < 3; ++step) alone->forward(BatchOf(3 * step).x);
+    EXPECT_TRUE(torch::allclose(net->norm->running_mean, alone->norm->running_mean));
+  });
+}
+
 TEST(Join, ThrowOnEarlyTermination_AllRanksThrowAndTheRunGoesOn) {
   RunRanksWell(2, [](const auto& group) {
     Net net(0);
