@@ -12,9 +12,10 @@
 
 namespace gradwire {
 
-// Copies `bytes` from `from` to `to`, which do not overlap, past the caches. For data that nobody
-// reads soon: its lines of `to` are not read first, and it drives no other data out. The stores may
-// be seen late and in any order: call StreamFence before another thread is told of them.
+// Copies `bytes` from `from` to `to`, which do not overlap, past the caches. For data that no
+// process reads soon: its lines of `to` are not read first, and it drives no other data out. The
+// stores may be seen late and in any order: call StreamFence before the copy is published to
+// another thread.
 inline void StreamCopy(const void* from, size_t bytes, void* to) {
   const auto* in = static_cast<const char*>(from);
   auto* out = static_cast<char*>(to);
