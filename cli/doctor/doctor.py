@@ -77,7 +77,9 @@ def say_sharing(case):
         hosts_with.setdefault(host.facts["sharing"], []).append(host.name)
     said = [(f"{', '.join(names)}: " if len(hosts_with) > 1 else "") + sharing
             for sharing, names in hosts_with.items()]
-    return f"of memory, by the workers of one host: {'; '.join([*said, say_ranks(case)])}"
+    # One machine alone says nothing about the ranks of a run.
+    ranks = [say_ranks(case)] if case.ways else []
+    return f"of memory, by the workers of one host: {'; '.join(said + ranks)}"
 
 
 def say_ranks(case):

@@ -176,8 +176,9 @@ TEST(TreeTest, AllReduce_HalfTypesAndAnyNumberOfRanks_SumsOfAll) {
       settings.wire = wire;
       BackendCluster cluster("tree", static_cast<int>(ranks), {{4 * kElements, v1::DTYPE_FLOAT32}},
                              settings);
-      for (const absl::Status& status : cluster.RunStep(0, &data))
+      for (const absl::Status& status : cluster.RunStep(0, &data)) {
         ASSERT_TRUE(status.ok()) << status;
+      }
       Values mean(kElements);
       std::memcpy(mean.data(), data[0][0].data(), 4 * kElements);
       for (size_t i = 0; i < kElements; ++i) {

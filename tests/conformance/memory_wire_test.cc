@@ -85,8 +85,9 @@ TEST(MemoryLargeBucketTest, RunStep_TwoRanks_TheMeanAndTheBytesOfTheRoot) {
 
   Data results = terms;
   BackendCluster cluster("memory", OneEach(2), buckets, BackendCluster::Settings());
-  for (const absl::Status& status : cluster.RunStep(0, &results))
+  for (const absl::Status& status : cluster.RunStep(0, &results)) {
     EXPECT_TRUE(status.ok()) << status;
+  }
   EXPECT_TRUE(results == expected);
 }
 

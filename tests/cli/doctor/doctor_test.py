@@ -62,6 +62,12 @@ class Words(unittest.TestCase):
                          "of memory, by the workers of one host: 10.0.0.1, 10.0.0.3: host 4 GB; "
                          "10.0.0.2: off: memfd_create: not permitted; in memory: no two ranks")
 
+    def test_one_machine_alone_names_no_ranks(self):
+        case = case_of(1)
+        case.ways = None
+        self.assertEqual(doctor.say_sharing(case),
+                         "of memory, by the workers of one host: host 4 GB")
+
     def test_ranks_of_a_host_that_shares_memory_are_named(self):
         case = case_of(3)
         case.workers = [2, 3, 2]
