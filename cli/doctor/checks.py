@@ -129,7 +129,8 @@ def gbit(bytes_a_second):
 
 def clocks(hosts, ahead):
     """All clocks agree. `ahead`: seconds by which each is ahead of this machine."""
-    usual_time = statistics.median([0, *ahead])
+    # If as many clocks are earlier as later: this machine's, or the one nearest to it.
+    usual_time = min(statistics.median_low([0, *ahead]), statistics.median_high([0, *ahead]), key=abs)
     for host, seconds in zip(hosts, ahead):
         apart = seconds - usual_time
         if abs(apart) > MOST_SECONDS_APART:

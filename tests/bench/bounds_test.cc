@@ -45,6 +45,7 @@ TEST(LoadOfAverage, Ring_AMeanEntersEachHostOnce) {
 TEST(LoadOfAverage, SeveralWorkersOnAHost_ItsLinkCarriesTheirBytesWithOthers) {
   EXPECT_EQ(LoadOfAverage("sharded", 4, 100, 2).host_bytes, 200);
   EXPECT_EQ(LoadOfAverage("sharded", 5, 100, 4).host_bytes, 160);
+  EXPECT_EQ(LoadOfAverage("sharded", 5, 100, 2).host_bytes, 240);  // the last one is alone
   EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).host_bytes, 200);
   EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).coordinator_bytes, 400);
   EXPECT_EQ(LoadOfAverage("tree", 8, 100, 2).host_bytes, 200);

@@ -13,7 +13,7 @@
 #include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
 
-namespace gradwire {
+namespace gradwire::aggregators_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -150,4 +150,4 @@ TEST(AggregatorsTest, AllReduce_AggregatorHangs_DeadlineEndsItAndNamesTheAggrega
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::aggregators_test

@@ -11,7 +11,7 @@
 #include "tests/cluster/backend_cluster.h"
 #include "worker/options/traits.h"
 
-namespace gradwire {
+namespace gradwire::collectives_test {
 namespace {
 
 constexpr size_t kElements = 1003;
@@ -189,4 +189,4 @@ TEST(TreeTest, AllReduce_HalfTypesAndAnyNumberOfRanks_SumsOfAll) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::collectives_test

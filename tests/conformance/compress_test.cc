@@ -18,7 +18,7 @@
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
 
-namespace gradwire {
+namespace gradwire::compress_test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::compress_test

@@ -7,7 +7,7 @@
 
 #include "tests/cluster/backend_cluster.h"
 
-namespace gradwire {
+namespace gradwire::groups_test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -74,4 +74,4 @@ TEST(GathersTest, RunStep_Gloo_SameBitsAsTheFold) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::groups_test

@@ -10,7 +10,7 @@
 #include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
 
-namespace gradwire {
+namespace gradwire::host_exchange_test {
 namespace {
 
 using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
@@ -73,4 +73,4 @@ TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::host_exchange_test

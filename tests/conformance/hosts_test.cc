@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/cluster/backend_cluster.h"
 
-namespace gradwire {
+namespace gradwire::hosts_test {
 namespace {
 
 constexpr uint64_t kElements = 70003;
@@ -164,4 +164,4 @@ TEST(HostBytesTest, RunStep_TwoHosts_EachMeanEntersAHostOnce) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::hosts_test

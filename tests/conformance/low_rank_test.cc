@@ -18,7 +18,7 @@
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
 
-namespace gradwire {
+namespace gradwire::low_rank_test {
 namespace {
 
 constexpr int kSteps = 4;
@@ -224,4 +224,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, LowRankTest, ::testing::ValuesIn(Cases()), []
 });
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::low_rank_test

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/cluster/backend_cluster.h"
 
-namespace gradwire {
+namespace gradwire::memory_wire_test {
 namespace {
 
 using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
@@ -146,4 +146,4 @@ TEST_P(MemoryOverflowTest, RunStep_ValueTooLargeForTheWire_IsCounted) {
 INSTANTIATE_TEST_SUITE_P(Gathers, MemoryOverflowTest, ::testing::Bool());
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::memory_wire_test

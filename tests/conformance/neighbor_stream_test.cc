@@ -18,7 +18,7 @@
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_slots.h"
 
-namespace gradwire {
+namespace gradwire::neighbor_stream_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -392,4 +392,4 @@ TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoS
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::neighbor_stream_test

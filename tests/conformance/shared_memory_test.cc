@@ -16,7 +16,7 @@
 #include "common/base/clock.h"
 #include "worker/backends/memory/bell.h"
 
-namespace gradwire {
+namespace gradwire::shared_memory_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -207,4 +207,4 @@ TEST_F(BellTest, Ring_ManyTimes_NoneIsLost) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::shared_memory_test

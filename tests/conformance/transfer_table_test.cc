@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 
-namespace gradwire {
+namespace gradwire::transfer_table_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -304,4 +304,4 @@ TEST(EndForPeers, SomebodyDoesNotAnswer_PeersHearOfAnEnd) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::transfer_table_test

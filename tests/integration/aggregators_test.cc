@@ -11,7 +11,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::aggregators_test {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
@@ -77,4 +77,4 @@ TEST_F(SeparateAggregators, Run_AggregatorStopped_EndsWithItsSignal) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::aggregators_test

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "tests/support/launch.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::compress_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -124,4 +124,4 @@ TEST(Compress, TopK_WarmUp_SendsMoreAtFirst) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::compress_test

@@ -14,7 +14,7 @@
 #include "tests/support/param_name.h"
 #include "tests/support/sockets.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::failure_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -237,4 +237,4 @@ TEST(Metrics, Coordinator_BeforeAndInTheRun_IsReadyOnlyInIt) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::failure_test

@@ -13,7 +13,7 @@
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::fetch_cifar10_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST(InstallPackages, UnknownPurpose_Always_IsBadUsage) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::fetch_cifar10_test

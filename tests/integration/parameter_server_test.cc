@@ -16,7 +16,7 @@
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::parameter_server_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -173,4 +173,4 @@ TEST(ParameterServer, WrongStaleness_BadUsage) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::parameter_server_test

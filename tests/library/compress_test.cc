@@ -15,7 +15,7 @@
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::compress_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -211,4 +211,4 @@ TEST(LibraryFactors, TwoModelsAndCollectivesInOnePass_SameOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::compress_test

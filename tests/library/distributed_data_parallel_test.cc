@@ -11,7 +11,7 @@
 #include "tests/library/ranks.h"
 #include "tests/support/sockets.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::distributed_data_parallel_test {
 namespace {
 
 using ::testing::AllOf;
@@ -356,6 +356,23 @@ TEST(Ddp, ReportLoss_BeforeAPass_IsTheLossOfThatStepAlone) {
       options);
 }
 
+TEST(Ddp, OverflowOnTheWire_StepsAfterIt_CountOnce) {
+  GroupOptions options;
+  options.metrics = UnusedAddress();
+  options.wire = "fp16";
+  RunRanksWell(
+      1,
+      [&options](const auto& group) {
+        Net net(0);
+        DistributedDataParallel ddp(net, group);
+        (LossOf(net, BatchOf(0)) * 1e30).backward();
+        for (int step = 1; step <= 3; ++step) LossOf(net, BatchOf(step)).backward();
+        const std::string metrics = HttpGet(options.metrics, "/metrics").value().body;
+        EXPECT_EQ(ValueOf(metrics, "gradwire_wire_overflows_total"), 1);
+      },
+      options);
+}
+
 TEST(Ddp, Destroyed_Backward_StaysLocal) {
   RunRanksWell(kRanks, [](const auto& group) {
     Net net(0);
@@ -376,4 +393,4 @@ TEST(Ddp, GroupClosed_Backward_FailedPrecondition) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::distributed_data_parallel_test

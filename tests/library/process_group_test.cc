@@ -8,7 +8,7 @@
 #include "tests/library/ranks.h"
 #include "tests/support/sockets.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::process_group_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -319,4 +319,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, BackendTest, ::testing::Values("sharded", "co
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::process_group_test

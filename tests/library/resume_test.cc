@@ -21,7 +21,7 @@
 #include "tests/library/ranks.h"
 #include "tests/support/temp_dir.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::resume_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -356,4 +356,4 @@ TEST_F(ResumeTest, RandomNumbers_Continue) {
 }
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::resume_test

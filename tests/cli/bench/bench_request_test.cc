@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-namespace gradwire {
+namespace gradwire::bench_request_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -128,4 +128,4 @@ TEST(CollectivesRequest, Peers_AreTheLastBackendAndOfFullWidth) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::bench_request_test

@@ -42,12 +42,20 @@ class WaysTest(unittest.TestCase):
     def test_latency_far_above_the_usual_is_named(self):
         (problem,) = checks.latency(hosts_of(3), ways_of(3, seconds={(0, 2): 0.05}))
         self.assertIn("10.0.0.1 → 10.0.0.3: got 50.0 ms", problem)
+        # The usual is 10 ms, so ten times as much is a fault, and seven times is none.
+        usual = {(a, b): 0.01 for a in range(3) for b in range(3) if a != b}
+        for seconds, count in ((0.07, 0), (0.12, 1)):
+            found = checks.latency(hosts_of(3), ways_of(3, seconds={**usual, (0, 2): seconds}))
+            self.assertEqual(len(list(found)), count, seconds)
 
     def test_closed_port_says_whether_the_other_way_is_open(self):
         closed = {29400: "no answer within 2 s", 5: ""}
         (problem,) = checks.ports(hosts_of(2), ways_of(2, ports={(0, 1): closed}))
         self.assertIn("10.0.0.1 → 10.0.0.2: port 29400: no answer within 2 s", problem)
         self.assertIn("(the other way is open); look at the firewall of 10.0.0.2", problem)
+        both = checks.ports(hosts_of(2), ways_of(2, ports={(0, 1): closed, (1, 0): closed}))
+        self.assertEqual(["(the other way is closed, too)" in problem for problem in both],
+                         [True, True])
 
 
 class OfHosts(unittest.TestCase):
@@ -56,6 +64,14 @@ class OfHosts(unittest.TestCase):
         (problem,) = checks.clocks(hosts, [0, 5, 0])
         self.assertIn("host 10.0.0.2: its clock is 5.0 s ahead", problem)
         self.assertEqual(list(checks.clocks(hosts, [9, 9, 9])), [])  # this one is off
+
+    def test_clock_of_one_host_is_compared_with_this_machines(self):
+        (problem,) = checks.clocks(hosts_of(1), [-1.5])
+        self.assertIn("host 10.0.0.1: its clock is 1.5 s behind", problem)
+
+    def test_hosts_that_are_off_alike_are_told_where_they_are_no_majority(self):
+        self.assertEqual(len(list(checks.clocks(hosts_of(3), [0, 5, 5]))), 2)
+        self.assertEqual(list(checks.clocks(hosts_of(2), [0.4, -0.4])), [])
 
     def test_instruction_sets_that_are_lacking_are_named(self):
         hosts = hosts_of(3, flags=["avx", "avx2", "other"])

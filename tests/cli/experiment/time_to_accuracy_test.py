@@ -197,6 +197,14 @@ class Said(unittest.TestCase):
                          NOT_CONFIRMED)
         self.assertEqual(tta.best_claim([study_of(setting_of(), **quick)]).verdict, NOT_MEASURABLE)
 
+    def test_quickest_is_one_of_ours_even_if_a_peer_is_quicker(self):
+        study = study_of(setting_of(hosts="p", peers=True),
+                         gloo_ddp=trained((0.5, 0.8), (0.1, 0.1)),
+                         diloco=trained((0.5, 0.8), (0.2, 0.2)))
+        claim = tta.best_claim([study])
+        self.assertEqual(claim.verdict, CONFIRMED)
+        self.assertNotIn("PyTorch", claim.numbers)
+
     def test_peers_end_must_be_near(self):
         setting = setting_of(peers=True)
         self.assertEqual(tta.peer_claim([study_of(setting)]).verdict, CONFIRMED)

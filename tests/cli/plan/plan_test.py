@@ -9,7 +9,7 @@ import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCES))
-from cli.plan.plan import Plan, run, steps_per_epoch, whole
+from cli.plan.plan import HOST_NOTES, Plan, run, steps_per_epoch, whole
 from cli.runs.failure import Failure
 
 GRADIENT = 36924456
@@ -78,6 +78,10 @@ class PlanTest(unittest.TestCase):
         self.assertTrue({"host_bytes", "transfer_seconds", "epoch_seconds"}.isdisjoint(unknown))
         self.assertIn("host_bytes", fields(report))
         self.assertNotIn("host_bytes", fields(plan_of()))
+        self.assertEqual([HOST_NOTES[0] in one.notes for one in (report, plan_of())],
+                         [True, False])
+        self.assertEqual(report.environment["workers on a host"], 2)
+        self.assertNotIn("workers on a host", plan_of().environment)
 
     def test_half_type_halves_gradients_but_not_buffers(self):
         report = plan_of(wire="bf16", element_bytes=2)
@@ -94,7 +98,9 @@ class PlanTest(unittest.TestCase):
         self.assertNotIn("overlap_seconds", fields(plan_of()))
 
     def test_samples_give_an_epoch(self):
+        self.assertNotIn("epoch_seconds", fields(plan_of()))
         for report in (plan_of(samples=50000), plan_of({"samples": 50000})):
+            self.assertIn("epoch_seconds", fields(report))
             ring = rows(report)[1]
             self.assertEqual(ring["worker_bytes_per_epoch"], 196 * (55386684 + 22080))
             self.assertEqual(ring["epoch_seconds"], 196 * ring["transfer_seconds"])

@@ -18,16 +18,16 @@
 namespace gradwire {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kChunkBytes = 256;
 constexpr size_t kPieces = 4;  // of a step
 constexpr auto kInstant = std::chrono::milliseconds(50);
 
 // Three ranks, a bucket of floats (two whole chunks and a rest) and one of rank 0's bytes.
-class AggregatorTest : public testing::Test {
+class AggregatorTest : public ::testing::Test {
  protected:
   AggregatorTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}}, kChunkBytes),

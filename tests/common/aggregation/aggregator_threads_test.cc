@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "tests/common/aggregation/test_terms.h"
 
-namespace gradwire {
+namespace gradwire::aggregator_threads_test {
 namespace {
 
 constexpr uint64_t kChunkBytes = 256;
@@ -167,4 +167,4 @@ TEST_F(AggregatorThreadsTest, AddLayout_WhileItsChunksWait_AllAreTaken) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::aggregator_threads_test

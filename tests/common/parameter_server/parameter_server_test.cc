@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-namespace gradwire {
+namespace gradwire::parameter_server_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -242,4 +242,4 @@ TEST_F(ParameterServerTest, ChunkOfNoBucketOrRank_InvalidArgument) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::parameter_server_test

@@ -11,7 +11,7 @@
 namespace gradwire {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ChunkHeader SomeHeader() {
   ChunkHeader header;

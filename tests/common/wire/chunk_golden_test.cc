@@ -10,7 +10,7 @@
 #include "common/wire/chunk_codec.h"
 #include "tests/support/hex.h"
 
-namespace gradwire {
+namespace gradwire::chunk_golden_test {
 namespace {
 
 using testing::BytesOfHex;
@@ -128,4 +128,4 @@ TEST(ChunkGoldenTest, DecodeChunk_SlicesThatSplitAnElement_SameValues) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::chunk_golden_test

@@ -6,9 +6,9 @@
 namespace gradwire {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class JudgeTest : public testing::Test {
+class JudgeTest : public ::testing::Test {
  protected:
   JudgeTest() : buckets_{{400, v1::DTYPE_FLOAT32}, {22, v1::DTYPE_BYTES}} {
     receiver_.run_id.fill(1);

@@ -138,6 +138,17 @@ TEST(LedgerReplay, OneMoreSettingOrOneLess_BeginsAnew) {
   EXPECT_THAT(Replay({begins, less}).findings(), IsEmpty());
 }
 
+TEST(LedgerReplay, OtherThreads_BeginAnew) {
+  v1::StartRecord threads = Start();
+  threads.set_threads(threads.threads() + 1);
+  v1::SealedRecord first = Sealed(0), other = Sealed(0);
+  first.set_digest(16);
+  other.set_digest(17);
+  Records again = Then(RunOf(2, 0, 0), {other});
+  again[0] = threads;
+  EXPECT_THAT(Replay({Then(RunOf(1, 0, 0), {first}), again}).findings(), IsEmpty());
+}
+
 TEST(LedgerReplay, ResumedWithAnotherLength_Continues) {
   Records longer = RunOf(2, 3, 4);
   longer[0] = Start("0.2");

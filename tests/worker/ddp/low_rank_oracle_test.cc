@@ -8,7 +8,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/worker/models/oracle.h"
 
-namespace gradwire::testing {
+namespace gradwire::testing::low_rank_oracle_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -65,4 +65,4 @@ TEST_P(PowerSgdOracle, SameBasis_MeansOfPyTorchsHook) {
 INSTANTIATE_TEST_SUITE_P(Rank, PowerSgdOracle, ::testing::Values(1, 2, 4));
 
 }  // namespace
-}  // namespace gradwire::testing
+}  // namespace gradwire::testing::low_rank_oracle_test

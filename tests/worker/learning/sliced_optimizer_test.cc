@@ -7,7 +7,7 @@
 
 #include "worker/ddp/model_layout.h"
 
-namespace gradwire {
+namespace gradwire::sliced_optimizer_test {
 namespace {
 
 using TorchOptimizer = std::unique_ptr<torch::optim::Optimizer>;
@@ -249,4 +249,4 @@ TEST(FindOptimizer, UnknownName_ListsThoseThatExist) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::sliced_optimizer_test

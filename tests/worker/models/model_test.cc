@@ -8,7 +8,7 @@
 #include "tests/worker/models/describe.h"
 #include "tests/worker/models/oracle.h"
 
-namespace gradwire {
+namespace gradwire::model_test {
 namespace {
 
 constexpr int64_t kSeed = 744;
@@ -93,4 +93,4 @@ TEST(MakeModel, MakeModel_UnknownName_NotFoundListsNames) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::model_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/temp_dir.h"
 
-namespace gradwire {
+namespace gradwire::step_log_test {
 namespace {
 
 using testing::ReadFile;
@@ -113,4 +113,4 @@ TEST(StepLog, Write_FullDevice_SaysSo) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::step_log_test

@@ -11,7 +11,7 @@
 #include "tests/cluster/backend_cluster.h"
 #include "tests/worker/run/training.h"
 
-namespace gradwire {
+namespace gradwire::evaluator_test {
 namespace {
 
 using testing::PlainModel;
@@ -209,4 +209,4 @@ TEST(Evaluator, Run_TorchThrows_InternalSaysSo) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::evaluator_test

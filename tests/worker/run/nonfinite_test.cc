@@ -7,7 +7,7 @@
 #include "tests/worker/run/training.h"
 #include "worker/learning/clip_norm.h"
 
-namespace gradwire {
+namespace gradwire::nonfinite_test {
 namespace {
 
 using testing::Batches;
@@ -129,4 +129,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, NonfiniteRanksTest,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::nonfinite_test

@@ -10,7 +10,7 @@
 #include "tests/worker/run/training.h"
 #include "worker/ddp/model_layout.h"
 
-namespace gradwire {
+namespace gradwire::rewind_test {
 namespace {
 
 using testing::Batches;
@@ -106,4 +106,4 @@ INSTANTIATE_TEST_SUITE_P(Buffers, RewindTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::rewind_test

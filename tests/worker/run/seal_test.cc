@@ -10,7 +10,7 @@
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 
-namespace gradwire {
+namespace gradwire::seal_test {
 namespace {
 
 using testing::Batches;
@@ -230,4 +230,4 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, SealOptimizerTest, ::testing::Values("sgd",
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::seal_test

@@ -16,7 +16,7 @@
 #include "tests/support/temp_dir.h"
 #include "worker/run/step_reporter.h"
 
-namespace gradwire {
+namespace gradwire::step_figures_test {
 namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
@@ -200,4 +200,4 @@ TEST_F(StepFiguresTest, Status_LastStep_IsStepDone) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::step_figures_test

@@ -13,7 +13,7 @@
 #include "tests/worker/run/training.h"
 #include "worker/ddp/model_layout.h"
 
-namespace gradwire {
+namespace gradwire::local_sync_test {
 namespace {
 
 using testing::Batches;
@@ -461,4 +461,4 @@ TEST_F(LocalSyncTransfers, Destruction_ExchangeUnderWay_CancelsIt) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::local_sync_test

@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-namespace gradwire {
+namespace gradwire::low_rank_bucket_test {
 namespace {
 
 using ::testing::Each;
@@ -263,4 +263,4 @@ TEST(LowRankBucket, BucketsOfOneShape_BeginDifferently) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::low_rank_bucket_test
