@@ -59,7 +59,8 @@ def emulation_notes(seconds):
             "iteration, layer by layer in proportion to the multiply-adds. A layer's gradients are "
             "ready when its sleep in backward ends. The exchange and the optimizer, which are real, "
             "have the processors to themselves. Bound: the longer of the sleeps and of a ring's "
-            "least time for the gradients on the links, if the two overlapped completely."]
+            "least time for float32 gradients on the links, if the two overlapped completely; "
+            "codecs send less."]
 
 
 def notes_of(request):

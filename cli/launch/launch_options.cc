@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -112,7 +113,8 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("program", "FILE", "program to start instead of gradwire-worker",
               WithDefault(Text(&options->program), "gradwire-worker"));
-  parser->Add("summary", "FILE", "write the summaries of all ranks: {\"ranks\": [...]}",
+  parser->Add("summary", "FILE",
+              "write all summaries: {\"ranks\": [...], \"coordinator\": {...}}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
               "write one time line of all ranks, in Chrome's trace format (for Perfetto)",
@@ -256,7 +258,23 @@ absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
   return absl::OkStatus();
 }
 
-absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
+// Finds options of the launcher that stand after --.
+absl::Status CheckPlaces(const std::vector<std::string>& worker_args,
+                         const OptionParser& launcher) {
+  const std::vector<std::string> of_workers = WorkerOptionNames();
+  for (const std::string& arg : worker_args) {
+    const std::string name = arg.substr(0, arg.find('='));
+    for (const auto& [own, row] : launcher.rows()) {
+      if (name != absl::StrCat("--", own) || absl::c_linear_search(of_workers, own)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is an option of gradwire launch: put it before --"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseWorkers(const OptionParser& launcher, const Environment& environment,
+                          Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
   absl::Status status = TakeHosts(parsed);
   if (status.ok()) status = TakeWorldSize(&options);
@@ -265,6 +283,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   if (status.ok()) status = CheckKeeping(options.coordinator, parsed->sources);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args, " after --");
+  if (status.ok()) status = CheckPlaces(options.worker_args, launcher);
   if (!status.ok()) return status;
   const auto worker =
       ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
@@ -355,7 +374,7 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   }
   for (const char* own : kOfWorkers) options.coordinator_texts.erase(own);
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];
-  status = ParseWorkers(environment, &parsed);
+  status = ParseWorkers(parser, environment, &parsed);
   if (!status.ok()) return status;
   return parsed;
 }

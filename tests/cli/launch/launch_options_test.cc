@@ -112,6 +112,14 @@ TEST(ParseLaunchOptions, WorkerOptionOnTheLeft_IsUnknown) {
             "--batch-size is an option of the workers: put it after --");
 }
 
+TEST(ParseLaunchOptions, OptionOfTheLauncherAlone_OnTheRight_BelongsBeforeTheDashes) {
+  for (const char* argument : {"--run-dir=kept", "--run-dir"}) {
+    EXPECT_EQ(ErrorOf({"--", argument, "kept"}),
+              "--run-dir is an option of gradwire launch: put it before --");
+  }
+  EXPECT_EQ(ErrorOf({"--", "--seed=3", "--tls-ca=kept"}).find("before --"), std::string::npos);
+}
+
 TEST(ParseLaunchOptions, WrongWorkerOption_IsJudgedBeforeTheStart) {
   EXPECT_EQ(ErrorOf({"--", "--batchsize", "3"}),
             "unknown option --batchsize; did you mean --batch-size?");
