@@ -113,8 +113,7 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("program", "FILE", "program to start instead of gradwire-worker",
               WithDefault(Text(&options->program), "gradwire-worker"));
-  parser->Add("summary", "FILE",
-              "write all summaries: {\"ranks\": [...], \"coordinator\": {...}}",
+  parser->Add("summary", "FILE", "write all summaries: {\"ranks\": [...], \"coordinator\": {...}}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
               "write one time line of all ranks, in Chrome's trace format (for Perfetto)",
