@@ -1,5 +1,6 @@
 """All processes of a run with checkpoints are killed at once. The same command continues the run on
 any number of processes, and the result is that of the undisturbed run, to the bit."""
+import contextlib
 import functools
 import json
 import os
@@ -101,7 +102,8 @@ class Run:
     def kill_everything(self):
         everyone = [self._process.pid, *self._children()]
         for pid in everyone:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ends with the launcher
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
         deadline = time.monotonic() + SECONDS
         while any(pathlib.Path(f"/proc/{pid}").exists() for pid in everyone[1:]):
