@@ -85,10 +85,11 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int exit_code = gradwire::Main(argc, argv);
-#ifdef __SANITIZE_ADDRESS__
-  return exit_code;  // which looks for leaks
+#ifdef GRADWIRE_SANITIZED
+  return exit_code;  // AddressSanitizer then looks for leaks
 #else
-  // The destructors of torch's static objects have nothing to do, but take 0.1 s.
+  // The workers and their threads have ended. The destructors of torch's static objects have
+  // nothing to do, but take 0.1 s.
   std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(exit_code);
