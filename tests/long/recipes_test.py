@@ -57,7 +57,8 @@ class RecipesTest(unittest.TestCase):
 
     def test_there_is_one_for_each_kind(self):
         self.assertEqual([recipe.name for recipe in self.recipes],
-                         ["A model", "A data set", "A sync", "A codec", "A topology", "A back end",
+                         ["A model", "A data set", "A data set in files", "A sync",
+                          "A sync that changes gradients", "A codec", "A topology", "A back end",
                           "An exchange", "An option", "A figure of each step",
                           "A statement of an experiment"])
 

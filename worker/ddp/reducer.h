@@ -189,7 +189,8 @@ class Reducer {
   // With a served model: sets the parameters of a gradient bucket that NextBucket returned to the
   // values that arrived.
   void TakeParameters(size_t bucket);
-  // Returns a rank's own terms, after EndPass; one dimension. Never write to them.
+  // Returns a rank's own terms, after EndPass; one dimension. They may be changed in place until
+  // Contribute(bucket, rank), never after it.
   torch::Tensor terms(size_t bucket, Rank rank) const {
     return gradient_.terms(TermsOf(rank), bucket);
   }

@@ -22,6 +22,7 @@ struct SyncTraits {
   bool periodic = false;      // named NAME:H; averages the ranks' own models every H steps
   bool outer = false;         // applies the exchanged mean with an outer optimizer
   bool served = false;        // the aggregators keep the model and its optimizer
+  bool changes_mean = false;  // writes to a bucket's mean before the optimizer reads it
   double bucket_cap_mb = 25;  // MiB, the default; 0: a bucket for each parameter
 
   SyncTraits Averages(absl::string_view backend) &&;
@@ -32,6 +33,7 @@ struct SyncTraits {
   SyncTraits Periodic() &&;
   SyncTraits Outer() &&;
   SyncTraits Served() &&;
+  SyncTraits ChangesMean() &&;
   SyncTraits BucketCapMb(double mib) &&;
 };
 

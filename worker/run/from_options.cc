@@ -185,6 +185,7 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;
   trainer.reducer.updater = UpdaterOf(TraitsOfSync(options.sync));
+  trainer.changes_mean = TraitsOfSync(options.sync).changes_mean;
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
   trainer.micro_batch = options.batch_size;
   trainer.seed = options.seed;

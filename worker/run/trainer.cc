@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> 
                                                          const TrainerOptions& options) {
   ReducerOptions of_reducer = options.reducer;
   of_reducer.undoable = options.seal.ready != nullptr;
-  of_reducer.only_reads_mean = true;  // an optimizer does
+  of_reducer.only_reads_mean = !options.changes_mean;  // an optimizer only reads
   auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), of_reducer);
   if (!reducer.ok()) return reducer.status();
   auto pending = PendingStep::Create(model.get(), reducer->get(), options.update);

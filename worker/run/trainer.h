@@ -43,6 +43,7 @@ struct TrainerOptions {
   LearningRate learning_rate = [](Step) { return 0.1; };
   ReducerOptions reducer = {};
   UpdateOptions update = {};
+  bool changes_mean = false;  // the sync writes to means; else they may lie in shared memory
   absl::Duration step_timeout = absl::Seconds(300);
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // for random numbers in forward passes, such as dropout
