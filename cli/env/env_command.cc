@@ -22,8 +22,8 @@ constexpr char kProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
     "\ngradwire env takes a worker's options. It shows the worker's rank, world size and "
     "addresses,\n"
-    "where each comes from, what it may get of shared memory, and the BLAS library; with\n"
-    "--json, as one JSON object.\n";
+    "where each comes from, what it may get of shared memory, an id that is equal for processes\n"
+    "that share memory, and the BLAS library; with --json, as one JSON object.\n";
 
 EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
                   const std::string& value, const std::string& otherwise) {
@@ -64,6 +64,13 @@ EnvValue MemoryValue(const Parsed<WorkerOptions>& parsed,
       true, "what this process may still get"};
 }
 
+// With it a user sees which ranks share memory, before there is a run.
+EnvValue MemoryIdValue(const Parsed<WorkerOptions>& parsed, const std::string& memory_id) {
+  const bool shares = SharesMemory(parsed.options.shared_memory) && !memory_id.empty();
+  return {"memory-id", shares ? memory_id : "none", true,
+          "processes that print the same share memory"};
+}
+
 EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
   if (!blas.ok()) return {"blas", std::string(blas.status().message()), false, "loader"};
   return {"blas", blas->name, true, blas->path};
@@ -74,7 +81,7 @@ EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
                                 const absl::StatusOr<MemoryLimits>& memory,
-                                const absl::StatusOr<Blas>& blas) {
+                                const std::string& memory_id, const absl::StatusOr<Blas>& blas) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", !options.ranks.empty(), ToText(options.ranks),
                    "assigned by the coordinator"),
@@ -85,6 +92,7 @@ std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
           OptionOr(parsed, "coordinator", true, options.coordinator, ""),
           LocalAddress(options, parsed),
           MemoryValue(parsed, memory),
+          MemoryIdValue(parsed, memory_id),
           BlasValue(blas)};
 }
 
@@ -127,9 +135,10 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
   std::string why_not;
   absl::StatusOr<MemoryLimits> memory = OwnMemoryLimits();
-  if (MemoryId(&why_not).empty()) memory = absl::FailedPreconditionError(why_not);
+  const std::string memory_id = MemoryId(&why_not);
+  if (memory_id.empty()) memory = absl::FailedPreconditionError(why_not);
   const std::vector<EnvValue> values =
-      EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, blas);
+      EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, memory_id, blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }

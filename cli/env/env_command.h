@@ -23,12 +23,12 @@ struct EnvValue {
 };
 
 // Rank, world size, local rank, local world size, coordinator, this host's address towards the
-// coordinator, what the process may get of shared memory (or why it cannot share any), and the
-// result of FindBlas.
+// coordinator, what the process may get of shared memory (or why it cannot share any), its
+// MemoryId ("none" without shared memory), and the result of FindBlas.
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
                                 const absl::StatusOr<MemoryLimits>& memory,
-                                const absl::StatusOr<Blas>& blas);
+                                const std::string& memory_id, const absl::StatusOr<Blas>& blas);
 
 // One line per value.
 std::string EnvText(const std::vector<EnvValue>& values);

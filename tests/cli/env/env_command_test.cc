@@ -17,7 +17,8 @@ const Blas kOpenBlas{"OpenBLAS 1.2.3 (openmp, Zen)", "/lib/libblas.so.3", ""};
 std::vector<EnvValue> Values(const std::vector<std::string>& args, const Environment& env = {}) {
   MemoryLimits memory;
   memory.address = 2500000;
-  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), memory, kOpenBlas);
+  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), memory,
+                   "host a user 0", kOpenBlas);
 }
 
 TEST(EnvValues, Slurm_NamesItsVariables) {
@@ -36,6 +37,7 @@ TEST(EnvValues, Slurm_NamesItsVariables) {
       {"local-address", "127.0.0.1", true, "connection to the coordinator"},
       {"shared-memory", "file no limit, addresses 2.5 MB, group no limit, host no limit", true,
        "what this process may still get"},
+      {"memory-id", "host a user 0", true, "processes that print the same share memory"},
       {"blas", kOpenBlas.name, true, kOpenBlas.path}};
   EXPECT_EQ(EnvText(values), EnvText(expected));
 }
@@ -69,13 +71,15 @@ TEST(EnvValues, SharedMemoryThatIsOffOrCannotBeShared_SaysSo) {
   const auto off = Values({"--shared-memory", "off"});
   EXPECT_EQ(off[6].value, "off");
   EXPECT_EQ(off[6].source, "--shared-memory");
+  EXPECT_EQ(off[7].value, "none");
   const absl::Status why = absl::FailedPreconditionError("memfd_create: not permitted");
-  const auto none = EnvValues(*ParseWorkerOptions({}, {}), {}, why, kOpenBlas);
+  const auto none = EnvValues(*ParseWorkerOptions({}, {}), {}, why, "", kOpenBlas);
   EXPECT_EQ(none[6].value, "off: memfd_create: not permitted");
+  EXPECT_EQ(none[7].value, "none");
 }
 
 TEST(EnvValues, NoBlas_SaysWhy) {
-  const EnvValue blas = EnvValues(*ParseWorkerOptions({}, {}), {}, MemoryLimits(),
+  const EnvValue blas = EnvValues(*ParseWorkerOptions({}, {}), {}, MemoryLimits(), "",
                                   absl::NotFoundError("no such file"))
                             .back();
   EXPECT_FALSE(blas.known);
