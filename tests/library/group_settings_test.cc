@@ -114,5 +114,114 @@ TEST(ReadGroupSettings, CompressThatFitsNothing_SaysWhy) {
   EXPECT_THAT(error_of(options), HasSubstr("expected both or neither"));
 }
 
+TEST(ReadGroupSettings, EachField_IsTaken) {
+  GroupOptions options;
+  options.coordinator = "10.0.0.1:1";
+  options.rank = 2;
+  options.world_size = 4;
+  options.local_rank = 1;
+  options.host_coordinator = false;
+  options.coordinator_metrics = "off";
+  options.backend = "sharded";
+  options.shared_memory = "off";
+  options.connections = 3;
+  options.name = "n";
+  options.metrics = "127.0.0.1:2";
+  options.trace = "t";
+  options.listen = "127.0.0.1:3";
+  options.advertise = "me";
+  options.connect_timeout_seconds = 1.5;
+  options.step_timeout_seconds = 2.5;
+  options.token_file = "k";
+  options.tls_cert = "c";
+  options.tls_key = "y";
+  options.tls_ca = "a";
+  options.insecure = true;
+  const GroupSettings settings = ReadGroupSettings(options, {}).value();
+  EXPECT_EQ(settings.coordinator, "10.0.0.1:1");
+  EXPECT_EQ(settings.rank, 2);
+  EXPECT_EQ(settings.world_size, 4);
+  EXPECT_EQ(settings.local_rank, 1);
+  EXPECT_FALSE(settings.host_coordinator);
+  EXPECT_EQ(settings.coordinator_metrics, "off");
+  EXPECT_EQ(settings.backend, "sharded");
+  EXPECT_EQ(settings.shared_memory, "off");
+  EXPECT_EQ(settings.connections, 3);
+  EXPECT_EQ(settings.name, "n");
+  EXPECT_EQ(settings.metrics, "127.0.0.1:2");
+  EXPECT_EQ(settings.trace, "t");
+  EXPECT_EQ(settings.listen, "127.0.0.1:3");
+  EXPECT_EQ(settings.advertise, "me");
+  EXPECT_EQ(settings.connect_timeout, absl::Seconds(1.5));
+  EXPECT_EQ(settings.step_timeout, absl::Seconds(2.5));
+  EXPECT_EQ(settings.security.token_file, "k");
+  EXPECT_EQ(settings.security.tls_cert, "c");
+  EXPECT_EQ(settings.security.tls_key, "y");
+  EXPECT_EQ(settings.security.tls_ca, "a");
+  EXPECT_TRUE(settings.security.insecure);
+}
+
+TEST(ReadGroupSettings, NothingGiven_TimeoutsAreThoseOfTheHeader) {
+  const GroupSettings settings = ReadGroupSettings({}, {}).value();
+  EXPECT_EQ(settings.connect_timeout, absl::Seconds(30));
+  EXPECT_EQ(settings.step_timeout, absl::Seconds(300));
+  EXPECT_EQ(settings.connections, 1);
+}
+
+TEST(ReadGroupSettings, NothingIsHosted_CoordinatorIsAtItsUsualPlace) {
+  GroupOptions options;
+  options.host_coordinator = false;
+  const GroupSettings settings = ReadGroupSettings(options, {}).value();
+  EXPECT_EQ(settings.coordinator, "127.0.0.1:29400");
+  EXPECT_EQ(settings.world_size, 0);
+  EXPECT_EQ(settings.rank, -1);
+  EXPECT_EQ(settings.security.token, "");
+}
+
+// Nothing leaves its host.
+TEST(ReadGroupSettings, RunOfOneRank_HasASecretOfItsOwnAndNoCertificate) {
+  GroupOptions options;
+  options.tls_cert = "c";
+  options.tls_key = "y";
+  options.tls_ca = "a";
+  const SecurityOptions alone = ReadGroupSettings(options, {})->security;
+  EXPECT_EQ(alone.tls_cert + alone.tls_key + alone.tls_ca, "");
+  EXPECT_NE(alone.token, "");
+  EXPECT_NE(alone.token, ReadGroupSettings(options, {})->security.token);
+  options.token_file = "k";
+  EXPECT_EQ(ReadGroupSettings(options, {})->security.token, "");
+  options.coordinator = "127.0.0.1:29400";
+  EXPECT_EQ(ReadGroupSettings(options, {})->security.tls_cert, "c");
+}
+
+TEST(ReadGroupSettings, AddressThatAnyHostCouldReach_IsRefusedUnlessAskedFor) {
+  for (std::string GroupOptions::*field : {&GroupOptions::listen, &GroupOptions::metrics}) {
+    GroupOptions options;
+    options.*field = "8.8.8.8:9400";
+    EXPECT_THAT(std::string(ReadGroupSettings(options, {}).status().message()),
+                HasSubstr("got 8.8.8.8:9400: any host could reach that address"));
+    options.insecure = true;
+    EXPECT_TRUE(ReadGroupSettings(options, {}).ok());
+  }
+}
+
+TEST(ReadGroupSettings, CertificateWithABackEndOfPlainConnections_IsRefused) {
+  GroupOptions options;
+  options.coordinator = "127.0.0.1:29400";
+  options.tls_cert = "c";
+  EXPECT_TRUE(ReadGroupSettings(options, {}).ok());
+  options.backend = "gloo";
+  EXPECT_THAT(std::string(ReadGroupSettings(options, {}).status().message()),
+              HasSubstr("got back end gloo, whose connections cannot be encrypted"));
+}
+
+TEST(ReadGroupSettings, FactorsWithABackEndOfOneOrder_AreRefused) {
+  GroupOptions options;
+  options.compress = "powersgd:2";
+  options.backend = "gloo";
+  EXPECT_THAT(std::string(ReadGroupSettings(options, {}).status().message()),
+              HasSubstr("'powersgd:2' with back end gloo (--backend), expected another back end"));
+}
+
 }  // namespace
 }  // namespace gradwire

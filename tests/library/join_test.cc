@@ -81,6 +81,23 @@ TEST(Join, NoBatchesAtAll_ReturnsAndPassesAverageAgain) {
   });
 }
 
+// The ranks must not take what they know of the first time for the second.
+TEST(Join, Again_WithoutBatchesAndThenWithThem_RanksStayEqual) {
+  RunRanksWell(2, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    ddp.join([&] { Train(net, group->rank(), 2 - group->rank()); });
+    ddp.join([] {});
+    ddp.join([&] { Train(net, group->rank(), group->rank() + 1); });
+    EXPECT_EQ(ddp.steps(), 4);
+    for (const torch::Tensor& parameter : net->parameters()) {
+      for (const torch::Tensor& other : group->all_gather(parameter.detach())) {
+        EXPECT_TRUE(torch::equal(other, parameter));
+      }
+    }
+  });
+}
+
 TEST(Join, Buffers_AreOfTheHighestRankThatHasData) {
   RunRanksWell(2, [](const auto& group) {
     NormNet net;

@@ -277,6 +277,53 @@ TEST_F(ResumeTest, UnsuitableOptimizersAndHooks_AreRefused) {
   });
 }
 
+TEST_F(ResumeTest, HooksWithoutANewNameOrAFunction_AreRefused) {
+  RunRanksWell(1, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    const StateHooks hooks = {[] { return std::string(); }, [](const std::string&) {}, nullptr};
+    const auto refused = [&ddp](const std::string& expected, const std::string& name,
+                                const StateHooks& of_name) {
+      ExpectRefused(
+          expected, [&] { ddp.attach(name, of_name); }, ErrorCode::kInvalidArgument);
+    };
+    ddp.attach("a", hooks);
+    refused("the name 'a'", "a", hooks);
+    refused("the name ''", "", hooks);
+    StateHooks without = hooks;
+    without.capture = nullptr;
+    refused("hooks 'b' without capture", "b", without);
+    ddp.attach("b", hooks);
+  });
+}
+
+TEST_F(ResumeTest, OtherHooksThanThoseOfTheCheckpoint_AreRefused) {
+  KeepCheckpoints();
+  Run({"", "Adam"}, kLastStep);  // with a hook 'count'
+  const Ends ends = RunRanks(kRanks, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    const auto adam = OptimizerOf("Adam", net);
+    ddp.attach(*adam);
+    ddp.resume();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("resume: names of hooks: got '', expected 'count'"));
+}
+
+TEST_F(ResumeTest, AnotherModelAfterResume_IsRefused) {
+  const Ends ends = RunRanks(1, [](const Group& group) {
+    Trained one, other;
+    DistributedDataParallel first(one, group);
+    torch::optim::SGD sgd(one->parameters(), 0.1);
+    first.attach(sgd);
+    first.resume();
+    DistributedDataParallel second(other, group);
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("got several models in the group"));
+}
+
 TEST_F(ResumeTest, SeveralModels_AreRefused) {
   const Ends ends = RunRanks(1, [](const Group& group) {
     Trained one, other;

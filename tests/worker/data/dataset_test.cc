@@ -105,6 +105,14 @@ TEST(Cifar100Test, LoadDataset_TwoLabels_FineOneCounts) {
   EXPECT_EQ(dataset->pixels[3072], 'b');
 }
 
+TEST(Cifar100Test, LoadDataset_Moments_OfTheTrainingImages) {
+  const TempDir dir;
+  WriteFile(dir.File("test.bin"), std::string(2 + 3072, '\0'));
+  const auto dataset = LoadDataset("cifar100", dir.path(), Split::kTest).value();
+  EXPECT_THAT(dataset->mean, ElementsAre(Byte(129.3), Byte(124.1), Byte(112.4)));
+  EXPECT_THAT(dataset->std_dev, ElementsAre(Byte(68.2), Byte(65.4), Byte(70.4)));
+}
+
 TEST(Cifar100Test, LoadDataset_FilesOfCifar10_InvalidArgument) {
   const TempDir dir;
   WriteFile(dir.File("train.bin"), CifarRecords(3));
@@ -118,6 +126,21 @@ TEST(SyntheticTokens, LoadDataset_EachSplit_IdsBelowVocabulary) {
   EXPECT_EQ(train->tokens.size(), 50000u * 128);
   EXPECT_THAT(train->tokens, Each(Lt(train->vocabulary)));
   EXPECT_NE(LoadDataset("synthetic-tokens", "", Split::kTest).value()->tokens[0], train->tokens[0]);
+}
+
+// So that they can be learned: about half of 128 tokens are among the 64 of the class.
+TEST(SyntheticTokens, LoadDataset_Sequences_HaveTokensOfTheirClass) {
+  const auto test = LoadDataset("synthetic-tokens", "", Split::kTest).value();
+  EXPECT_EQ(test->size(), 10000);
+  EXPECT_EQ(test->classes, 10);
+  for (int64_t i = 0; i < 100; ++i) {
+    const int64_t first = int64_t{64} * test->labels[i];
+    const auto begin = test->tokens.begin() + i * 128;
+    const auto own = std::count_if(begin, begin + 128, [first](int64_t token) {
+      return token >= first && token < first + 64;
+    });
+    EXPECT_THAT(own, AllOf(Gt(32), Lt(96))) << i;
+  }
 }
 
 TEST_F(CifarTest, LoadDataset_FileMissing_NotFoundSaysHowToGetIt) {
@@ -183,6 +206,14 @@ TEST_F(IdxTest, LoadDataset_PlainFiles_BytesAsPublished) {
   EXPECT_EQ(dataset->width, 3);
   EXPECT_THAT(dataset->pixels,
               ElementsAre(200, 201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211));
+}
+
+TEST_F(IdxTest, LoadDataset_Mnist_HasItsMomentsAndClasses) {
+  const auto dataset = Load().value();
+  EXPECT_EQ(dataset->name, "mnist");
+  EXPECT_EQ(dataset->classes, 10);
+  EXPECT_THAT(dataset->mean, ElementsAre(0.1307f));
+  EXPECT_THAT(dataset->std_dev, ElementsAre(0.3081f));
 }
 
 TEST_F(IdxTest, LoadDataset_Gzipped_SameAsPlain) {

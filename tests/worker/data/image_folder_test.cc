@@ -65,6 +65,59 @@ TEST_F(ImageFolderTest, OtherClassesInTest_AreRefused) {
               HasSubstr("/test: got classes cow, expected the classes of train, cat"));
 }
 
+TEST_F(ImageFolderTest, OtherHeight_NamesTheFile) {
+  Write("train/cat/a.ppm", "abc");
+  WriteFile(scratch_.File("train/cat/b.ppm"), "P6 1 2 255\nabcdef");
+  EXPECT_THAT(ErrorOf(Split::kTrain),
+              HasSubstr("/train/cat/b.ppm: got 1x2 pixels, expected 1x1 as in the first image"));
+}
+
+TEST_F(ImageFolderTest, TestSplit_HasTheImagesOfTest) {
+  for (const char* name : {"train/cat/a.ppm", "train/cat/b.ppm", "train/dog/a.ppm"}) {
+    Write(name, "abc");
+  }
+  Write("test/cat/a.ppm", "ghi");
+  Write("test/dog/b.ppm", "jkl");
+  const auto images = Load(Split::kTest);
+  ASSERT_TRUE(images.ok()) << images.status();
+  EXPECT_THAT((*images)->labels, ElementsAre(0, 1));
+  EXPECT_THAT((*images)->pixels, ElementsAre('g', 'h', 'i', 'j', 'k', 'l'));
+}
+
+// With which pretrained weights were trained.
+TEST_F(ImageFolderTest, Moments_AreThoseOfImageNet) {
+  Write("train/cat/a.ppm", "abc");
+  const auto images = Load(Split::kTrain).value();
+  EXPECT_THAT(images->mean, ElementsAre(0.485f, 0.456f, 0.406f));
+  EXPECT_THAT(images->std_dev, ElementsAre(0.229f, 0.224f, 0.225f));
+}
+
+TEST_F(ImageFolderTest, HiddenFilesAndFolders_AreIgnored) {
+  Write("train/cat/a.ppm", "abc");
+  WriteFile(scratch_.File("train/cat/.notes"), "meow");
+  std::filesystem::create_directory(scratch_.File("train/.cache"));
+  const auto images = Load(Split::kTrain);
+  ASSERT_TRUE(images.ok()) << images.status();
+  EXPECT_EQ((*images)->classes, 1);
+  EXPECT_THAT((*images)->labels, ElementsAre(0));
+}
+
+TEST_F(ImageFolderTest, ClassWithoutImages_IsNamed) {
+  Write("train/cat/a.ppm", "abc");
+  std::filesystem::create_directory(scratch_.File("train/dog"));
+  EXPECT_THAT(ErrorOf(Split::kTrain), HasSubstr("/train/dog: got an empty folder"));
+}
+
+// A label is a byte.
+TEST_F(ImageFolderTest, MoreClassesThanLabelsHold_AreRefused) {
+  for (int i = 0; i < 256; ++i) Write(absl::StrCat("train/", 1000 + i, "/a.ppm"), "abc");
+  const auto images = Load(Split::kTrain);
+  ASSERT_TRUE(images.ok()) << images.status();
+  EXPECT_EQ((*images)->labels.back(), 255);
+  Write("train/one-more/a.ppm", "abc");
+  EXPECT_THAT(ErrorOf(Split::kTrain), HasSubstr("got 257 classes, expected at most 256"));
+}
+
 TEST_F(ImageFolderTest, FileThatIsNoImage_IsNamed) {
   Write("train/cat/a.ppm", "abc");
   WriteFile(scratch_.File("train/cat/notes.txt"), "meow");

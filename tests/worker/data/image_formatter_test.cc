@@ -105,6 +105,17 @@ TEST(ImageFormatter, Create_TokensThatModelDoesNotTake_InvalidArgumentSaysBoth) 
             "counting: images of 1x2x2, the model takes 3 token ids below 100");
 }
 
+TEST(ImageFormatter, Create_SequencesOfAnotherLength_InvalidArgument) {
+  EXPECT_EQ(Make(Sequence(100), {1, 1, 4, false, 100}).status().message(),
+            "sequence: 3 token ids below 100, the model takes 4 token ids below 100");
+  EXPECT_EQ(Make(Sequence(100), {1, 1, 2, false, 100}).status().message(),
+            "sequence: 3 token ids below 100, the model takes 2 token ids below 100");
+}
+
+TEST(ImageFormatter, Create_FewerTokensThanTheModelKnows_IsTaken) {
+  EXPECT_TRUE(Make(Sequence(50), {1, 1, 3, false, 100}).ok());
+}
+
 TEST(ImageFormatter, Write_OddPadding_MoreAtBottomAndRight) {
   EXPECT_THAT(Format(Counting(1, 1, 1), {1, 2, 2}), ElementsAre(1, 0, 0, 0));
 }
@@ -186,6 +197,13 @@ TEST(ImageFormatter, Create_MeanMissing_InvalidArgument) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(),
             "counting: 2 means and 3 standard deviations, expected one for each of 3 channels");
+}
+
+TEST(ImageFormatter, Create_StandardDeviationMissing_InvalidArgument) {
+  Dataset dataset = Counting(3, 1, 1);
+  dataset.std_dev.pop_back();
+  EXPECT_EQ(Make(dataset, {3, 1, 1}).status().message(),
+            "counting: 3 means and 2 standard deviations, expected one for each of 3 channels");
 }
 
 TEST(SplitMix64, SplitMix64_StateOfTheReference_KnownNumbers) {

@@ -109,6 +109,16 @@ TEST(TrainingBatches, Make_Augmented_ImagesOfDrawAugmentation) {
   }
 }
 
+// For the ledger.
+TEST(TrainingBatches, Make_Digest_OfTheSamplesThatWereRead) {
+  const auto batches = MakeTraining(50, Options(3, 5));
+  const auto indices = batches->sampler().Indices(1, Rank(2)).value();
+  const uint64_t second = batches->steps_per_epoch() + 1;
+  const Batch batch = batches->Make(Step(second), Rank(2)).value();
+  EXPECT_EQ(batch.digest, DigestOfIndices(absl::MakeConstSpan(indices).subspan(5, 5)));
+  EXPECT_NE(batches->Make(Step(second), Rank(1)).value().digest, batch.digest);
+}
+
 TEST(TrainingBatches, Make_NotAugmented_ImagesAsPublished) {
   const auto dataset = MakeDataset(10);
   TrainingBatchOptions options = Options(1, 10, false);

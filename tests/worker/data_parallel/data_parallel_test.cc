@@ -216,6 +216,16 @@ TEST(DataParallel, BytesMoved_OnePass_WhatOtherDevicesGetAndGive) {
   }
 }
 
+TEST(DataParallel, BytesMoved_SecondPass_IsAdded) {
+  for (const Replication replication : {Replication::kNative, Replication::kVanilla}) {
+    const auto divided = Divided(std::make_shared<PlainModel>(), 4, replication);
+    GradientsOf(*divided, Images(5));
+    const uint64_t once = divided->bytes_moved();
+    GradientsOf(*divided, Images(5));
+    EXPECT_EQ(divided->bytes_moved(), 2 * once);
+  }
+}
+
 TEST(DataParallel, BytesMoved_NativeWithStatistics_TheseAreCopied) {
   const auto model = std::make_shared<StagedModel>();
   const std::shared_ptr<DataParallel> divided = Divided(model, 2);

@@ -61,6 +61,26 @@ TEST(ViewChanges, WhetherSealed_SaysWhatAwaitSealedWould) {
   EXPECT_EQ(changes.WhetherSealed(Step(0)), absl::OkStatus());
 }
 
+TEST(ViewChanges, AwaitSealed_Paused_EndsUnlessItWasSealedBefore) {
+  ViewChanges changes;
+  changes.OnSealed(Step(0));
+  changes.OnPaused();
+  EXPECT_EQ(changes.AwaitSealed(Step(0), absl::InfiniteFuture()), absl::OkStatus());
+  EXPECT_EQ(changes.AwaitSealed(Step(1), SteadyNow()), absl::AbortedError("the run is paused"));
+  changes.OnNewView(ViewOf(2));
+  ASSERT_TRUE(changes.AwaitView(SteadyNow()).has_value());
+  EXPECT_EQ(changes.WhetherSealed(Step(1)), absl::nullopt);
+}
+
+TEST(ViewChanges, AwaitEnd_NoneYet_OkAndLaterTheFirstReason) {
+  ViewChanges changes;
+  EXPECT_EQ(changes.AwaitEnd(SteadyNow()), absl::OkStatus());
+  changes.End(absl::CancelledError("signal 15"));
+  changes.End(absl::AbortedError("the run is over"));
+  EXPECT_EQ(changes.AwaitEnd(absl::InfiniteFuture()), absl::CancelledError("signal 15"));
+  EXPECT_EQ(changes.ended(), absl::CancelledError("signal 15"));
+}
+
 TEST(ViewChanges, AwaitView_GivesTheLatestOnce) {
   ViewChanges changes;
   EXPECT_EQ(changes.Unchanged(), absl::OkStatus());
@@ -117,6 +137,7 @@ TEST(MayBeALoss, TransfersThatBrokeOrWereEnded_MayBe) {
   EXPECT_TRUE(MayBeALoss(absl::UnavailableError("reset")));
   EXPECT_TRUE(MayBeALoss(absl::AbortedError("a newer view has begun")));
   EXPECT_TRUE(MayBeALoss(absl::CancelledError("signal 15")));
+  EXPECT_TRUE(MayBeALoss(absl::DeadlineExceededError("rank 1 did not contribute")));
   EXPECT_FALSE(MayBeALoss(absl::DataLossError("two truths")));
   EXPECT_FALSE(MayBeALoss(absl::InternalError("torch")));
 }

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "tests/support/temp_dir.h"
 #include "tests/worker/options/parse.h"
 #include "worker/options/choices.h"
@@ -338,6 +343,104 @@ TEST(ParseWorkerOptions, NumbersOutOfBounds_AreRefused) {
   for (const auto& [option, value] : wrong) {
     EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
   }
+}
+
+TEST(ParseWorkerOptions, FurtherNumbersBelowTheLeast_AreRefused) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--loaders", "0"},         {"--groups", "0"},           {"--connections", "0"},
+      {"--devices", "0"},         {"--image-size", "0"},       {"--hidden", "0"},
+      {"--check-replicas", "-1"}, {"--warmup-epochs", "-1"},   {"--evaluate-every", "0"},
+      {"--delay", "-1"},          {"--compress-warmup", "-1"}, {"--late-seconds", "-1"},
+      {"--lr-gamma", "0"},        {"--lr-step-epochs", "0"},   {"--base-batch", "0"},
+      {"--num-nodes", "0"}};
+  for (const auto& [option, value] : wrong) {
+    EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
+  }
+}
+
+TEST(ParseWorkerOptions, GreatestNumbers_AreTakenAndNoneBeyond) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> bounds = {
+      {"--loaders", "256", "257"},
+      {"--groups", "16", "17"},
+      {"--connections", "64", "65"},
+      {"--image-size", "4096", "4097"},
+      {"--hidden", "1048576", "1048577"},
+      {"--threads", "4096", "4097"},
+      {"--world-size", "65535", "65536"},
+      {"--num-nodes", "65535", "65536"},
+      {"--local-world-size", "65535", "65536"},
+      {"--warmup-epochs", "1048576", "1048577"}};
+  for (const auto& [option, most, beyond] : bounds) {
+    EXPECT_EQ(ErrorOf({option, most}), "");
+    EXPECT_THAT(ErrorOf({option, beyond}), HasSubstr(option + ": got '" + beyond + "', expected"));
+  }
+  EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--devices", "1024"}), "");
+  EXPECT_THAT(ErrorOf({"--sync", "data-parallel", "--devices", "1025"}), HasSubstr("got '1025'"));
+}
+
+TEST(ParseWorkerOptions, OptionsOfFewRuns_AreTaken) {
+  const auto parsed = Parse({"--sync",
+                             "diloco:8",
+                             "--delay",
+                             "2",
+                             "--outer-lr",
+                             "0.5",
+                             "--outer-momentum",
+                             "0.25",
+                             "--shared-memory",
+                             "off",
+                             "--optimizer",
+                             "adamw",
+                             "--compute-seconds",
+                             "1,2",
+                             "--late-seconds",
+                             "0.25",
+                             "--trace",
+                             "t",
+                             "--check-replicas",
+                             "7",
+                             "--local-world-size",
+                             "3",
+                             "--connections",
+                             "2",
+                             "--instructions",
+                             "baseline",
+                             "--token-file",
+                             "k",
+                             "--insecure"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const WorkerOptions& options = parsed->options;
+  EXPECT_EQ(options.delay, 2);
+  EXPECT_EQ(options.outer.lr, 0.5);
+  EXPECT_EQ(options.outer.momentum, 0.25);
+  EXPECT_EQ(options.shared_memory, "off");
+  EXPECT_EQ(options.optimizer, "adamw");
+  EXPECT_EQ(options.late_seconds, 0.25);
+  EXPECT_EQ(options.trace, "t");
+  EXPECT_EQ(options.summary, "");
+  EXPECT_EQ(options.check_replicas, 7);
+  EXPECT_EQ(options.local_world_size, 3);
+  EXPECT_EQ(options.connections, 2);
+  EXPECT_EQ(options.instructions, "baseline");
+  EXPECT_EQ(options.security.token_file, "k");
+  EXPECT_TRUE(options.security.insecure);
+}
+
+TEST(ParseWorkerOptions, OptionsOfDevicesAndCodecs_AreTaken) {
+  const auto devices =
+      Parse({"--sync", "data-parallel", "--devices", "2", "--replication", "vanilla"});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_EQ(devices->options.devices, 2);
+  EXPECT_EQ(devices->options.replication, "vanilla");
+  EXPECT_EQ(devices->options.inference, "");
+  const auto inference = Parse({"--sync", "data-parallel", "--inference", "vanilla"});
+  ASSERT_TRUE(inference.ok()) << inference.status();
+  EXPECT_EQ(inference->options.inference, "vanilla");
+  EXPECT_EQ(inference->options.replication, "native");
+  const auto codec = Parse({"--compress", "powersgd:2", "--compress-warmup", "3"});
+  ASSERT_TRUE(codec.ok()) << codec.status();
+  EXPECT_EQ(codec->options.compress, "powersgd:2");
+  EXPECT_EQ(codec->options.compress_warmup, 3);
 }
 
 TEST(ParseWorkerOptions, MetricsOff_AreNotServed) {

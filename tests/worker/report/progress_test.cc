@@ -83,6 +83,8 @@ TEST(TerminalWidth, Columns_IsHonoured) { EXPECT_EQ(TerminalWidth({{"COLUMNS", "
 
 TEST(TerminalWidth, NeitherColumnsNorTerminal_Is80) {
   EXPECT_EQ(TerminalWidth({{"COLUMNS", "wide"}}, -1), 80);
+  EXPECT_EQ(TerminalWidth({{"COLUMNS", "0"}}, -1), 80);
+  EXPECT_EQ(TerminalWidth({{"COLUMNS", "-5"}}, -1), 80);
 }
 
 TEST(ProgressReporter, Plain_PrintsIterations0And20) {
@@ -115,6 +117,20 @@ TEST(ProgressReporter, Plain_Beyond40_PrintsTheAverageOnceAfterIteration40) {
   const std::vector<std::string> lines = Lines(RunSteps(Options(ProgressMode::kPlain), 60));
   ASSERT_THAT(lines, SizeIs(4));
   EXPECT_EQ(lines[2], "average iteration time over iterations 2 to 40: 0.500 s");
+}
+
+// Of 5 s up to iteration 20, then of 0.5 s.
+TEST(ProgressReporter, Plain_RunGetsFaster_SpeedIsThatOfTheLastTwentyIterations) {
+  std::ostringstream out;
+  ProgressReporter reporter(Options(ProgressMode::kPlain), out);
+  for (int step = 0; step <= 40; ++step) {
+    StepRecord record;
+    record.step = Step(static_cast<uint64_t>(step));
+    record.samples = 64;
+    record.iteration = absl::Seconds(step <= 20 ? 5 : 0.5);
+    reporter.OnStep(record);
+  }
+  EXPECT_THAT(out.str(), HasSubstr("iteration 40/50 loss 0.0000  0.500 s/iteration  512 images/s"));
 }
 
 TEST(ProgressReporter, Plain_OneIteration_HasNoAverage) {

@@ -82,6 +82,26 @@ TEST(ToJsonLine, Epoch_SaysItsKindAndRank) {
   EXPECT_TRUE(json["loss"].is_null());
 }
 
+TEST(ToJsonLine, Recovery_HasEveryField) {
+  Recovery recovery;
+  recovery.generation = Generation(3);
+  recovery.step = Step(7);
+  recovery.change.lost = {{Incarnation(5), "10.10.1.2:7", {Rank(1)}},
+                          {Incarnation(6), "10.10.1.3:7", {Rank(4)}}};
+  recovery.change.adoptions = {{{Incarnation(8), "", {Rank(0), Rank(1)}}, {Rank(1)}}};
+  recovery.ranks = {Rank(2), Rank(4)};
+  recovery.adopted = {Rank(4)};
+  recovery.heard = absl::FromUnixMillis(1'700'000'000'250);
+  recovery.gone_on = absl::FromUnixMillis(1'700'000'000'500);
+  recovery.lost = {absl::Milliseconds(500), absl::Milliseconds(125), absl::Milliseconds(250)};
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(Rank(2), recovery)), nlohmann::json::parse(R"({
+    "kind": "recovery", "rank": 2, "generation": 3, "first_step": 7, "losses": 2,
+    "lost_ranks": [1, 4], "carriers": [{"ranks": [0, 1], "adopted": [1]}],
+    "ranks": [2, 4], "adopted": [4], "heard": 1700000000.25, "gone_on": 1700000000.5,
+    "seconds_lost": 0.875,
+    "seconds_lost_by_phase": {"computing": 0.5, "waiting": 0.125, "connecting": 0.25}})"));
+}
+
 TEST(StepLog, Write_Twice_CanBeReadWhileOpen) {
   const TempDir dir;
   auto log = StepLog::Open(dir.File("log"));
@@ -96,6 +116,13 @@ TEST(StepLog, Open_OldFile_EmptiesIt) {
   testing::WriteFile(dir.File("log"), "old");
   ASSERT_TRUE(StepLog::Open(dir.File("log")).ok());
   EXPECT_EQ(ReadFile(dir.File("log")), "");
+}
+
+TEST(StepLog, Open_OldFileOfARunThatGoesOn_KeepsItAndAppends) {
+  const TempDir dir;
+  testing::WriteFile(dir.File("log"), "old\n");
+  ASSERT_TRUE((*StepLog::Open(dir.File("log"), /*goes_on=*/true))->Write("new\n").ok());
+  EXPECT_EQ(ReadFile(dir.File("log")), "old\nnew\n");
 }
 
 TEST(StepLog, Open_NoSuchFolder_NamesPathAndCause) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "tests/worker/run/training.h"
 #include "worker/options/sync_choice.h"
 #include "worker/run/from_options.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 using ::testing::ContainerEq;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 using Settings = std::map<std::string, std::string>;
 
@@ -187,6 +189,146 @@ TEST(MakeHello, UnusualSettings_AreNamed) {
   const v1::Hello hello = MakeHello(options, 100);
   EXPECT_EQ(hello.settings().at("lr-schedule"), "cosine");
   EXPECT_EQ(hello.settings().at("evaluate-every"), "2");
+}
+
+TEST(TrainerOptionsOf, EverythingChanged_IsPassedOn) {
+  WorkerOptions options = AllChanged();
+  options.sync = "ddp";
+  const TrainerOptions trainer = TrainerOptionsOf(options, {3, 10, 80}, nullptr).value();
+  EXPECT_TRUE(trainer.loss == &MeanSquaredError);
+  EXPECT_EQ(trainer.update.optimizer.name, "adam");
+  EXPECT_EQ(trainer.update.optimizer.momentum, 0.5);
+  EXPECT_EQ(trainer.update.optimizer.weight_decay, 0.125);
+  EXPECT_TRUE(trainer.update.optimizer.nesterov);
+  EXPECT_EQ(trainer.update.on_nonfinite, Nonfinite::kSkip);
+  EXPECT_EQ(trainer.update.compare_every, 18);
+  EXPECT_EQ(trainer.learning_rate(Step(0)), 0.0625);
+  EXPECT_EQ(trainer.reducer.bucket_cap_bytes, 2.5 * (1 << 20));
+  EXPECT_FALSE(trainer.reducer.broadcast_buffers);
+  EXPECT_EQ(trainer.step_timeout, absl::Seconds(17));
+  EXPECT_EQ(trainer.micro_batch, 5);
+  EXPECT_EQ(trainer.seed, 12u);
+}
+
+TEST(TrainerOptionsOf, BarrierOrSkippedUpdates_NoUpdateIsLate) {
+  WorkerOptions options;
+  const auto is_late = [&options] {
+    return TrainerOptionsOf(options, {2, 10, 10}, nullptr)->updates_late;
+  };
+  EXPECT_TRUE(is_late());
+  options.barrier = true;
+  EXPECT_FALSE(is_late());
+  options.barrier = false;
+  options.on_nonfinite = "skip";
+  EXPECT_FALSE(is_late());
+  options.on_nonfinite = "stop";
+  EXPECT_TRUE(is_late());
+}
+
+// Otherwise it would be applied twice.
+TEST(TrainerOptionsOf, CodecThatKeepsTheMomentum_OptimizerHasNone) {
+  WorkerOptions options;
+  options.compress = "top-k:0.1";
+  EXPECT_EQ(TrainerOptionsOf(options, {2, 10, 10}, nullptr)->update.optimizer.momentum, 0);
+  options.compress = "int8";
+  EXPECT_EQ(TrainerOptionsOf(options, {2, 10, 10}, nullptr)->update.optimizer.momentum, 0.9);
+}
+
+TEST(MemberOptionsOf, EverythingChanged_IsPassedOn) {
+  WorkerOptions options = AllChanged();
+  options.shared_memory = "off";
+  const MemberOptions member = MemberOptionsOf(options, nullptr).value();
+  EXPECT_EQ(member.endpoint.coordinator, "h:1");
+  EXPECT_EQ(member.endpoint.listen, "h:2");
+  EXPECT_EQ(member.endpoint.advertise, "h");
+  EXPECT_EQ(member.endpoint.connect_timeout, absl::Seconds(16));
+  EXPECT_FALSE(member.endpoint.shares_memory);
+  EXPECT_EQ(member.backend, "sharded");
+  EXPECT_EQ(member.transport.wire, v1::DTYPE_INT8);
+  EXPECT_TRUE(member.transport.compression.is_coded());
+  EXPECT_EQ(member.transport.connections, 2);
+  EXPECT_EQ(member.transport.groups, 4);
+  EXPECT_FALSE(member.transport.gathers);
+  EXPECT_EQ(member.step_timeout, absl::Seconds(17));
+  options.sync = "gather-scatter";
+  EXPECT_TRUE(MemberOptionsOf(options, nullptr)->transport.gathers);
+}
+
+TEST(SyncOptionsOf, EverythingChanged_IsPassedOn) {
+  WorkerOptions options = AllChanged();
+  const testing::StagedModel model;
+  const SyncOptions sync = SyncOptionsOf(options, {3, 10, 80}, model).value();
+  EXPECT_EQ(sync.delay, 2);
+  EXPECT_EQ(sync.outer.lr, 0.5);
+  EXPECT_EQ(sync.outer.momentum, 0.25);
+  EXPECT_EQ(sync.total_steps, 80);
+  EXPECT_EQ(sync.step_timeout, absl::Seconds(17));
+  EXPECT_EQ(sync.learning_rate(Step(0)), 0.0625);
+  EXPECT_TRUE(sync.averaged_buffers.empty());
+}
+
+// Mean and variance, but not the number of batches.
+TEST(SyncOptionsOf, BuffersThatAreBroadcast_FloatsAreAveraged) {
+  const testing::StagedModel model;
+  const SyncOptions sync = SyncOptionsOf(WorkerOptions(), {3, 10, 80}, model).value();
+  ASSERT_EQ(sync.averaged_buffers.size(), 2u);
+  for (const torch::Tensor& buffer : sync.averaged_buffers) {
+    EXPECT_EQ(buffer.scalar_type(), torch::kFloat);
+  }
+}
+
+TEST(BatchOptionsOf, EverythingChanged_IsPassedOn) {
+  const TrainingBatchOptions batches = BatchOptionsOf(AllChanged(), 3);
+  EXPECT_EQ(batches.sampler.world_size, 3);
+  EXPECT_TRUE(batches.sampler.shuffle);
+  EXPECT_EQ(batches.sampler.seed, 13u);
+  EXPECT_TRUE(batches.sampler.drop_last);
+  EXPECT_FALSE(batches.sampler.set_epoch);
+  EXPECT_EQ(batches.batch_size, 5 * 6);
+  EXPECT_FALSE(batches.augment);
+  EXPECT_EQ(batches.seed, 12u);
+}
+
+TEST(ServingOf, ParameterServer_AggregatorsGetWhatTheyNeed) {
+  WorkerOptions options = AllChanged();
+  EXPECT_EQ(ServingOf(options, {3, 10, 80}).optimizer(), "");
+  options.sync = "parameter-server";
+  const v1::Serving unbounded = ServingOf(options, {3, 10, 80});
+  EXPECT_EQ(unbounded.optimizer(), "adam");
+  EXPECT_EQ(unbounded.momentum(), 0.5);
+  EXPECT_EQ(unbounded.weight_decay(), 0.125);
+  EXPECT_TRUE(unbounded.nesterov());
+  EXPECT_FALSE(unbounded.has_staleness());
+  EXPECT_EQ(unbounded.steps(), 80u);
+  EXPECT_EQ(unbounded.meet_every(), 14u * 10);
+  options.staleness = 0;
+  EXPECT_TRUE(ServingOf(options, {3, 10, 80}).has_staleness());
+}
+
+TEST(SleepsOf, LateRank_SleepsLongerInForward) {
+  WorkerOptions options = AllChanged();
+  options.late_seconds = 0.125;
+  EXPECT_EQ(SleepsOf(options).forward, 0.375);
+  EXPECT_EQ(SleepsOf(options).backward, 0.5);
+}
+
+TEST(CheckKept, MeansWhoseResidualsNoWorkerHas_AreRefusedInACheckpoint) {
+  const auto check = [](const char* compress, const char* backend, const View& view) {
+    return CheckKept(ParseCompression(compress).value(), backend, view);
+  };
+  View view;
+  view.keeps_state = true;
+  EXPECT_EQ(check("int8", "sharded", view), absl::OkStatus());
+  EXPECT_THAT(std::string(check("int8", "coordinator", view).message()),
+              HasSubstr("got means that the coordinator"));
+  view.aggregators = {"10.10.1.9:29401"};
+  EXPECT_THAT(std::string(check("int8", "sharded", view).message()),
+              HasSubstr("got means that aggregators"));
+  for (const char* compress : {"none", "top-k:0.1", "powersgd:2"}) {
+    EXPECT_EQ(check(compress, "sharded", view), absl::OkStatus()) << compress;
+  }
+  view.keeps_state = false;
+  EXPECT_EQ(check("int8", "sharded", view), absl::OkStatus());
 }
 
 }  // namespace

@@ -202,6 +202,57 @@ TEST_F(StepReporterTest, GoOn_Twice_FailuresAddUp) {
   EXPECT_THAT(failures.recoveries.back().adopted, ::testing::ElementsAre(Rank(0)));
 }
 
+TEST_F(StepReporterTest, GoOn_Twice_MetricsHaveTheLostTimeOfEachPhase) {
+  Recovery recovery;
+  recovery.ranks = {Rank(1), Rank(3)};
+  recovery.lost = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)};
+  reporter_->GoOn(recovery);
+  recovery.lost = {absl::Seconds(8), absl::Seconds(16), absl::Seconds(32)};
+  reporter_->GoOn(recovery);
+  const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
+  for (const char* lost :
+       {"{phase=\"computing\"} 9\n", "{phase=\"waiting\"} 18\n", "{phase=\"connecting\"} 36\n"}) {
+    EXPECT_THAT(text, ::testing::HasSubstr(std::string("gradwire_recovery_seconds_total") + lost));
+  }
+  EXPECT_EQ(reporter_->SummaryOf(0).failures.retries, 2);
+}
+
+// The model is served.
+TEST_F(StepReporterTest, OnStep_ClocksOfTheRanks_LagOfThisOneAndSpreadOfAll) {
+  std::vector<StepRecord> reports(2);
+  for (StepRecord& report : reports) report.step = Step(4);  // its clock is 5
+  TransferTotals totals;
+  totals.clocks.slowest = 3;
+  totals.clocks.fastest = 9;
+  reporter_->OnStep(reports, totals);
+  totals.clocks.fastest = 4;  // an answer from before this rank's own step
+  reporter_->OnStep(reports, totals);
+  const std::vector<nlohmann::json> lines = LinesOf(3);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_FALSE(lines[0].contains("lag"));
+  EXPECT_EQ(lines[1]["lag"], 4);
+  EXPECT_EQ(lines[1]["spread"], 6);
+  EXPECT_FALSE(lines[2].contains("lag"));
+}
+
+TEST_F(StepReporterTest, Create_RunThatResumes_LogGoesOn) {
+  WorkerOptions options;
+  options.log_jsonl = dir_.File("rank5.jsonl");
+  StepReporter::Run run{{Rank(5)}, 6, 10, 5};
+  for (const uint64_t first : {0, 4}) {
+    run.first_step = Step(first);
+    reporter_ = StepReporter::Create(options, run, &metrics_).value();
+    StepRecord record;
+    record.step = Step(first);
+    record.rank = Rank(5);
+    reporter_->OnStep({record}, {});
+  }
+  const std::vector<nlohmann::json> lines = LinesOf(5);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["step"], 0);
+  EXPECT_EQ(lines[1]["step"], 4);
+}
+
 TEST_F(StepReporterTest, Finish_Evaluated_EachRanksEpochInLogAndSummary) {
   reporter_->OnEvaluation({{1.5, 0.25, 100}, {2.5, 0.75, 100}});
   ASSERT_TRUE(reporter_->Finish().ok());

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -33,6 +34,18 @@ TEST(StopperDeathTest, Guard_OnCutDoesNotEndEither_IsCut) {
     ComputeAfterRequest(&stopper);
   };
   EXPECT_EXIT(cut(), ::testing::ExitedWithCode(kExitCode), "");
+}
+
+TEST(Stopper, Request_Twice_TheFirstCounts) {
+  Stopper stopper;
+  EXPECT_FALSE(stopper.requested());
+  EXPECT_FALSE(stopper.WaitForRequest(SteadyNow()));
+  EXPECT_EQ(stopper.reason(), absl::OkStatus());
+  stopper.Request(absl::CancelledError("signal 15"), 143);
+  stopper.Request(absl::UnavailableError("lost the coordinator"), kExitCode);
+  EXPECT_TRUE(stopper.WaitForRequest(SteadyNow()));
+  EXPECT_EQ(stopper.reason(), absl::CancelledError("signal 15"));
+  EXPECT_EQ(stopper.exit_code(), 143);
 }
 
 TEST(Stopper, EndsInTime_OnCutIsNotCalled) {

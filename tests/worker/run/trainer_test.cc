@@ -137,6 +137,23 @@ TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
   EXPECT_EQ(correct, expected);
 }
 
+// The last of the six pieces is one sample.
+TEST(TrainerTest, Run_PiecesOfABatch_ReportTheMeanLossOfItsSamples) {
+  PlainModel model;
+  const Batch batch = *Batches(1, 16, 0, 16).Next();
+  const double expected =
+      CrossEntropy(model.forward(batch.images), batch.labels, false).item<double>();
+  TrainerOptions options;
+  options.micro_batch = 3;
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), options).value();
+  double loss = 0;
+  const absl::Status status =
+      RunTrainer(*trainer, Batches(1, 16, 0, 16), nullptr,
+                 [&](absl::Span<const StepRecord> reports) { loss = reports[0].loss; });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_NEAR(loss, expected, 1e-5);
+}
+
 // Draws a number in each forward pass, as dropout does.
 class DrawingModel : public PlainModel {
  public:

@@ -110,6 +110,17 @@ TEST(CheckpointScheduleTest, Add_MakesOneStepDue) {
   EXPECT_FALSE(schedule.IsDue(Step(5)));
 }
 
+TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
+  CheckpointSchedule schedule(0, 10);
+  schedule.Add(Step(6));
+  schedule.Add(Step(3));
+  EXPECT_TRUE(schedule.Take(Step(3), true));
+  EXPECT_FALSE(schedule.Take(Step(4), true));
+  EXPECT_TRUE(schedule.Take(Step(6), true));
+  EXPECT_FALSE(schedule.Take(Step(7), true));
+  EXPECT_TRUE(schedule.Take(Step(10), true));  // the end
+}
+
 TEST(CheckpointScheduleTest, Take_NotAtABorder_IsDueAtTheNext) {
   CheckpointSchedule schedule(4, 100);
   EXPECT_FALSE(schedule.Take(Step(4), false));

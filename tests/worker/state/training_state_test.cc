@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/worker/run/training.h"
@@ -211,6 +213,59 @@ TEST(StateRestorerTest, StateOfAnotherModel_NamesTheTensor) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr(tensors[0].key));
   EXPECT_THAT(std::string(status.message()), HasSubstr("F32 [2]"));
+}
+
+// By another name, readers would take the bytes for other numbers.
+TEST(StateTypeOf, EachType_IsThatOfSafetensors) {
+  const std::vector<std::pair<torch::ScalarType, std::string>> names = {
+      {torch::kDouble, "F64"},    {torch::kFloat, "F32"}, {torch::kHalf, "F16"},
+      {torch::kBFloat16, "BF16"}, {torch::kLong, "I64"},  {torch::kInt, "I32"},
+      {torch::kShort, "I16"},     {torch::kChar, "I8"},   {torch::kByte, "U8"},
+      {torch::kBool, "BOOL"},     {at::kComplexFloat, ""}};
+  for (const auto& [type, name] : names) {
+    EXPECT_EQ(StateTypeOf(torch::zeros({1}, type)), name) << c10::toString(type);
+  }
+}
+
+TEST(StateCopyTest, Read_PartOfATensor_ItsBytes) {
+  StateCopy copy({{"model", "weight", torch::tensor({1.0F, 2.0F}), true}});
+  float value = 0;
+  EXPECT_TRUE(
+      copy.Read("model", "weight", 4, {reinterpret_cast<uint8_t*>(&value), sizeof(value)}).ok());
+  EXPECT_EQ(value, 2);
+}
+
+TEST(StateCopyTest, Read_WhatIsNotHeld_IsRefused) {
+  StateCopy copy({{"model", "weight", torch::tensor({1.0F, 2.0F}), true}});
+  std::vector<uint8_t> out(4);
+  for (const uint64_t begin : {uint64_t{5}, uint64_t{8}, uint64_t{9}, UINT64_MAX}) {
+    const absl::Status status = copy.Read("model", "weight", begin, absl::MakeSpan(out));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << begin;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected at most 8"));
+  }
+  EXPECT_THAT(std::string(copy.Read("model", "bias", 0, absl::MakeSpan(out)).message()),
+              HasSubstr("'bias' of section model, which is not held here"));
+  EXPECT_FALSE(copy.Read("optimizer", "weight", 0, absl::MakeSpan(out)).ok());
+}
+
+TEST(StateReaderTest, Get_OtherTypeOrNoTensor_IsRefusedBeforeItIsFetched) {
+  const torch::Tensor longs = torch::zeros({2}, torch::kLong);
+  const StateCopy copy({{"model", "count", longs, true}});
+  int fetched = 0;
+  const StateReader reader(
+      copy.catalog(), [&fetched](const std::string&, const std::string&, const torch::Tensor&) {
+        ++fetched;
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(reader.Get("model", "count", torch::zeros({2})),
+            absl::InvalidArgumentError(
+                "checkpoint: tensor 'count' of section model: got I64 [2], expected F32 [2]"));
+  EXPECT_THAT(std::string(reader.Get("model", "weight", longs).message()),
+              HasSubstr("tensor 'weight' of section model: got none"));
+  EXPECT_FALSE(reader.Get("ranks", "count", longs).ok());
+  EXPECT_EQ(fetched, 0);
+  EXPECT_EQ(reader.Get("model", "count", longs), absl::OkStatus());
+  EXPECT_EQ(fetched, 1);
 }
 
 }  // namespace
