@@ -44,6 +44,14 @@ class SharedExchange : public Exchange {
     MutexLock lock(&mutex_);
     return exchange_->ResultMemory(layout, bucket);
   }
+  void SetRate(double rate) override {
+    MutexLock lock(&mutex_);
+    exchange_->SetRate(rate);
+  }
+  std::vector<KeptValues> Kept(LayoutId layout) override {
+    MutexLock lock(&mutex_);
+    return exchange_->Kept(layout);
+  }
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }

@@ -124,8 +124,9 @@ absl::Status CheckKept(const Compression& compression, const std::string& backen
   const bool elsewhere = backend == kAutoOfGathering || !view.aggregators.empty();
   if (!view.keeps_state || !elsewhere || !MeansHaveResiduals(compression)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--run-dir: got means that ", view.aggregators.empty() ? "the coordinator" : "aggregators",
-      " compress, and whose residuals no worker has; expected --backend sharded, which makes the "
+      "--run-dir: got means that ",
+      view.aggregators.empty() ? "the coordinator compresses" : "aggregators compress",
+      ", and whose residuals no worker has; expected --backend sharded, which makes the "
       "workers aggregators"));
 }
 

@@ -6,7 +6,6 @@
 
 namespace gradwire {
 
-// The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
 namespace {
 
 v1::OptimizerConfig ToProto(const OptimizerOptions& optimizer, double lr) {
@@ -22,6 +21,7 @@ v1::OptimizerConfig ToProto(const OptimizerOptions& optimizer, double lr) {
 
 }  // namespace
 
+// The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
 absl::Status Worker::CheckResumedStep() const {
   const auto total = static_cast<uint64_t>(TotalSteps());
   if (first_step_.value() <= total) return absl::OkStatus();
