@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_join.h"
 #include "cli/plan/plan_command.h"
 
 namespace gradwire {
@@ -49,9 +50,22 @@ TEST(ParseSize, NoMultipleOfFour_IsRefused) {
   }
 }
 
+TEST(ParseSize, Units_ArePowersOf1024UpToATebibyte) {
+  EXPECT_EQ(*ParseSize("3K"), 3u << 10);
+  EXPECT_EQ(*ParseSize("1024G"), uint64_t{1} << 40);
+  for (const char* text : {"1025G", "1099511627780", "17179869184G", "18446744073709551612"}) {
+    EXPECT_FALSE(ParseSize(text).ok()) << text;
+  }
+}
+
 TEST(GbitOfRate, Rates_AreInGbit) {
   EXPECT_EQ(**GbitOfRate("1gbit"), 1);
   EXPECT_EQ(**GbitOfRate("500mbit"), 0.5);
+  EXPECT_DOUBLE_EQ(**GbitOfRate("250kbit"), 250e-6);
+  EXPECT_DOUBLE_EQ(**GbitOfRate("8bit"), 8e-9);
+  for (const char* rate : {"0gbit", "-1gbit", "gbit", "1"}) {
+    EXPECT_FALSE(GbitOfRate(rate).ok()) << rate;
+  }
   EXPECT_FALSE(GbitOfRate("none")->has_value());
   EXPECT_THAT(std::string(GbitOfRate("fast").status().message()),
               HasSubstr("got 'fast', expected a rate such as 1gbit"));
@@ -193,6 +207,17 @@ TEST(AdoptRun, NotGiven_TakesTheRuns) {
   EXPECT_EQ(parsed.options.compute_seconds, 0.25);
 }
 
+TEST(AdoptRun, SyncAndModelOfTheRun_AreTakenAndComputationThatIsGivenWins) {
+  auto parsed = *ParsePlanOptions({"--compute-seconds", "0.7"}, {});
+  ASSERT_TRUE(
+      AdoptRun({2, "gather-scatter", "ring", "fp32", "int8", "lenet", 8, 1, 0.5, 0.25, 1}, &parsed)
+          .ok());
+  EXPECT_EQ(parsed.options.sync, "gather-scatter");
+  EXPECT_EQ(parsed.options.model, "lenet");
+  EXPECT_EQ(parsed.options.compress, "int8");
+  EXPECT_EQ(parsed.options.compute_seconds, 0.7);
+}
+
 TEST(AdoptRun, OtherThanTheRun_IsRefused) {
   auto parsed = *ParsePlanOptions({"--workers", "3"}, {});
   EXPECT_EQ(AdoptRun({2, "all-reduce", "ring", "fp32", "none", "vgg11", 64, 1, 0, 0, 1}, &parsed)
@@ -221,6 +246,18 @@ TEST(LayoutArguments, SamplesGiven_NeedNoDataset) {
   EXPECT_THAT(LayoutArguments(options), ::testing::Contains("--dataset"));
   options.samples = 100;
   EXPECT_THAT(LayoutArguments(options), ::testing::Not(::testing::Contains("--dataset")));
+}
+
+TEST(LayoutArguments, WhatChangesTheBuckets_IsPassedOn) {
+  const auto arguments = [](const Args& args) {
+    return absl::StrJoin(LayoutArguments(ParsePlanOptions(args, {})->options), " ");
+  };
+  EXPECT_THAT(arguments({"--sync", "gather-scatter", "--broadcast-buffers", "false"}),
+              HasSubstr("--sync gather-scatter --broadcast-buffers false"));
+  EXPECT_THAT(arguments({"--bucket-cap-mb", "0"}), HasSubstr("--bucket-cap-mb 0"));
+  EXPECT_THAT(arguments({"--dataset", "cifar10", "--data-dir", "d"}),
+              HasSubstr("--dataset cifar10 --data-dir d"));
+  EXPECT_THAT(arguments({}), ::testing::Not(HasSubstr("--bucket-cap-mb")));
 }
 
 }  // namespace

@@ -127,5 +127,25 @@ TEST(CollectivesRequest, Peers_AreTheLastBackendAndOfFullWidth) {
   EXPECT_EQ(request["backends"][1]["wires"], Json({{"fp32", 4.0}}));
 }
 
+TEST(CollectivesRequest, Tls_OnlyBackEndsWhoseConnectionsItEncryptsHaveIt) {
+  const std::vector<std::string> backends = {"--backends", "ring,gloo", "--peers"};
+  std::vector<std::string> args = backends;
+  args.push_back("--tls");
+  const Json request = CollectivesRequest(Collectives(args), "");
+  EXPECT_EQ(request["tls"], true);
+  ASSERT_EQ(request["backends"].size(), 3u);
+  EXPECT_EQ(request["backends"][0]["tls"], true);
+  EXPECT_EQ(request["backends"][1]["tls"], false);
+  EXPECT_EQ(request["backends"][2]["tls"], false);
+  const Json plain = CollectivesRequest(Collectives(backends), "");
+  EXPECT_EQ(plain["tls"], false);
+  EXPECT_EQ(plain["backends"][0]["tls"], false);
+}
+
+TEST(CollectivesRequest, BackEndsThatWereNotGiven_AreNotAskedFor) {
+  const Json request = CollectivesRequest(Collectives({"--sizes", "4"}), "");
+  for (const Json& backend : request["backends"]) EXPECT_EQ(backend["asked"], false);
+}
+
 }  // namespace
 }  // namespace gradwire::bench_request_test

@@ -132,6 +132,29 @@ TEST(ParseLaunchOptions, OptionsOfTheLauncher_AreRefusedBehindTheDashes) {
             "--master-ip after --: gradwire launch sets it for each worker");
 }
 
+TEST(ParseLaunchOptions, EachOptionThatTheLauncherSets_IsRefusedBehindTheDashes) {
+  for (const char* name : {"rank", "world-size", "coordinator", "master-ip", "num-nodes",
+                           "local-world-size", "token-file"}) {
+    EXPECT_EQ(ErrorOf({"--", absl::StrCat("--", name, "=1")}),
+              absl::StrCat("--", name, " after --: gradwire launch sets it for each worker"));
+  }
+}
+
+TEST(ParseLaunchOptions, CheckpointsWithoutAFolder_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--checkpoint-every", "5"}),
+            "--checkpoint-every: got no folder for checkpoints, expected --run-dir DIR with it");
+  EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_RESUME", "never"}}),
+            "GRADWIRE_RESUME: got no folder for checkpoints, expected --run-dir DIR with it");
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--keep-checkpoints", "5"}),
+            "--keep-checkpoints: got no folder for checkpoints, expected --run-dir DIR with it");
+}
+
+TEST(ParseLaunchOptions, MoreRanksThanPrograms_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--workers", "2", "--world-size", "4"}),
+            "--program: got --world-size 4, expected 2, the same as --workers, because a program "
+            "carries one rank");
+}
+
 TEST(ParseLaunchOptions, SummaryBehindTheDashes_IsSentToTheLeft) {
   EXPECT_EQ(ErrorOf({"--", "--summary", "s"}),
             "put --summary before --: launch collects the output of all ranks in one file");
@@ -269,6 +292,16 @@ TEST(MembersEnvironment, WhatTheLauncherDecides_IsTakenAway) {
                           {"GRADWIRE_CONFIG", "old"}},
                          "new"),
       ElementsAre(Pair("GRADWIRE_CONFIG", "new"), Pair("GRADWIRE_LR", "1"), Pair("HOME", "/h")));
+}
+
+TEST(MembersEnvironment, EachVariableThatIsForTheLauncherAlone_IsTakenAway) {
+  Environment environment;
+  for (const char* option : {"rank", "world-size", "coordinator", "master-ip", "num-nodes",
+                             "local-world-size", "token-file", "listen", "metrics", "summary",
+                             "trace", "config", "program", "hostfile", "per-host", "network"}) {
+    environment[VariableOf(option)] = "1";
+  }
+  EXPECT_THAT(MembersEnvironment(environment, ""), ::testing::IsEmpty());
 }
 
 }  // namespace

@@ -88,5 +88,26 @@ TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
   EXPECT_EQ(RequestOf({"--", "--backend", "mpi"})["mpirun"], true);
 }
 
+// The launcher waits for these times itself.
+TEST(LaunchRequest, LeaseAndLinger_AreThoseGiven) {
+  const Json request = RequestOf({"--lease-seconds", "3", "--linger-seconds", "15"});
+  EXPECT_EQ(request["lease_seconds"], 3);
+  EXPECT_EQ(request["linger_seconds"], 15);
+}
+
+// Its file may be on this machine alone.
+TEST(LaunchRequest, TokenFile_IsTheLaunchersAlone) {
+  const Json request = RequestOf({"--token-file", "t"});
+  EXPECT_EQ(request["token_file"], "t");
+  EXPECT_FALSE(request["coordinator"].contains("token-file"));
+}
+
+TEST(LaunchRequest, Program_HasNoDataSetOfOurs) {
+  EXPECT_EQ(RequestOf({"--", "--dataset", "cifar10"})["dataset"], "cifar10");
+  const Json request = RequestOf({"--program", "/bin/sh"});
+  EXPECT_EQ(request["program"], "/bin/sh");
+  EXPECT_EQ(request["dataset"], "");
+}
+
 }  // namespace
 }  // namespace gradwire

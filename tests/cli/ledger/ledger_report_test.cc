@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "tests/coordinator/ledger/ledger_records.h"
 #include "worker/data/sampler.h"
 
@@ -27,8 +31,9 @@ v1::StartRecord StartOf() {
   return start;
 }
 
-v1::SealedRecord StepOf(uint64_t step) {
-  const Sampler sampler = *Sampler::Create(kSamples, {testing::kLedgerRanks, true, 3});
+v1::SealedRecord StepOf(uint64_t step,
+                        const SamplerOptions& options = {testing::kLedgerRanks, true, 3}) {
+  const Sampler sampler = *Sampler::Create(kSamples, options);
   const SampleRange range = RangeOf(sampler, kBatch, Step(step));
   v1::SealedRecord record;
   record.set_step(step);
@@ -127,6 +132,33 @@ TEST(LedgerReport, OtherSettingThanTheWorkers_IsFound) {
   EXPECT_THAT(Judge(ReportOf(records)).findings, ::testing::Not(IsEmpty()));
 }
 
+// Two epochs with samples of a sampler with these options, under settings that say so.
+LedgerVerdict VerdictWith(const SamplerOptions& options,
+                          const std::map<std::string, std::string>& settings) {
+  v1::StartRecord start = StartOf();
+  for (const auto& [name, value] : settings) (*start.mutable_settings())[name] = value;
+  std::vector<Record> records = {start, testing::Epoch(1), testing::View(1, 1, 0)};
+  for (uint64_t step = 0; step < 2 * kStepsOfEpoch; ++step) {
+    records.emplace_back(StepOf(step, options));
+  }
+  return Judge(ReportOf(records));
+}
+
+TEST(LedgerReport, SettingsOfTheSampler_AreThoseOfTheRun) {
+  SamplerOptions options = {testing::kLedgerRanks, true, 3};
+  EXPECT_THAT(VerdictWith(options, {{"batch-size", "2"}, {"accumulate", "2"}}).findings, IsEmpty());
+  options.drop_last = true;
+  const LedgerVerdict dropped = VerdictWith(options, {{"drop-last", "true"}});
+  EXPECT_THAT(dropped.findings, IsEmpty());
+  ASSERT_THAT(dropped.samples.epochs, SizeIs(2));
+  EXPECT_EQ(dropped.samples.epochs[0].read, kSamples - 1);
+  EXPECT_EQ(dropped.samples.epochs[0].repeats, 0);
+  options.drop_last = false;
+  options.set_epoch = false;
+  EXPECT_THAT(VerdictWith(options, {{"set-epoch", "false"}}).findings, IsEmpty());
+  EXPECT_THAT(VerdictWith(options, {}).findings, ::testing::Not(IsEmpty()));
+}
+
 TEST(LedgerReport, StepWithoutSamples_IsFoundIfOthersHaveThem) {
   std::vector<Record> records = Records();
   StepAt(&records, 1).clear_samples();
@@ -193,6 +225,40 @@ TEST(LedgerReport, StepsOfASecondRun_AreCountedAsComputedAgain) {
   EXPECT_THAT(LedgerText(report),
               HasSubstr("7 sealed steps, from 0 to 6; 2 of them computed again"));
   EXPECT_EQ(LedgerJson(report)["steps"]["again"], 2);
+}
+
+TEST(LedgerReport, RunThatContinuesACheckpoint_EndsBehindItsOwnSteps) {
+  std::vector<Record> records = Records();
+  records.pop_back();
+  v1::ResumedRecord resumed;
+  resumed.set_step(5);
+  resumed.set_folder("step-000000000005");
+  v1::EndRecord end = testing::End();
+  end.set_reason("all ranks finished");
+  end.mutable_unrecorded()->set_first(7);
+  end.mutable_unrecorded()->set_count(2);
+  LedgerReport report = ReportOf(records);
+  for (const Record& record :
+       std::vector<Record>{StartOf(), testing::Epoch(2), testing::View(2, 1, 5), resumed, StepOf(5),
+                           StepOf(6), end}) {
+    ASSERT_TRUE(report.replay.Add({2, 0, report.end.position.number++, record, 0}).ok());
+  }
+  const std::string text = LedgerText(report);
+  EXPECT_THAT(text, HasSubstr("5  resumed     from step-000000000005\n"));
+  EXPECT_THAT(text, HasSubstr("9  end         all ranks finished\n"));
+  const auto runs = LedgerJson(report)["runs"];
+  ASSERT_THAT(runs, SizeIs(2));
+  EXPECT_TRUE(runs[0]["resumed"].is_null());
+  EXPECT_EQ(runs[0]["sealed"], 7);
+  EXPECT_EQ(runs[1]["segment"], 2);
+  EXPECT_EQ(runs[1]["epoch"], 2);
+  EXPECT_EQ(runs[1]["resumed"]["step"], 5);
+  EXPECT_EQ(runs[1]["resumed"]["folder"], "step-000000000005");
+  EXPECT_EQ(runs[1]["sealed"], 2);
+  EXPECT_EQ(runs[1]["unrecorded"], 2);
+  EXPECT_EQ(runs[1]["views"][0]["first_step"], 5);
+  EXPECT_TRUE(runs[1]["end"]["finished"].get<bool>());
+  EXPECT_EQ(runs[1]["end"]["reason"], "all ranks finished");
 }
 
 TEST(LedgerReport, Text_HasALineForEachEvent) {

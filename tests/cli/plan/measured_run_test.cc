@@ -40,5 +40,17 @@ TEST(RunFromSummary, FieldMissing_IsNamed) {
             "the summary has no ranks");
 }
 
+TEST(RunFromSummary, RanksThatDiffer_EachTimeIsTheMean) {
+  nlohmann::json other = RankSummary(1);
+  other["phase_seconds"]["exposed_communication"] = 1.5;
+  other["phase_seconds"]["forward"] = 1.125;
+  other["bytes_sent"] = 3000;
+  const auto run = RunFromSummary({{"ranks", {RankSummary(1), other}}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_DOUBLE_EQ(run->exposed_seconds, 1);
+  EXPECT_DOUBLE_EQ(run->compute_seconds, 1);
+  EXPECT_DOUBLE_EQ(run->bytes_sent_per_step, 200);
+}
+
 }  // namespace
 }  // namespace gradwire

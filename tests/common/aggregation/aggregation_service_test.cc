@@ -143,6 +143,19 @@ TEST_F(AggregationServiceTest, Scatter_LaneBeyondTheLast_CountsAnError) {
   EXPECT_EQ(errors_, 1);
 }
 
+// Each worker has answers of its own from a served model, and takes them once.
+TEST_F(AggregationServiceTest, Scatter_InTheNameOfAMember_IsRefused) {
+  AddStep();
+  v1::ScatterRequest request = Request();
+  request.set_incarnation(kMember.value());
+  grpc::ClientContext context;
+  v1::Chunk chunk;
+  const auto reader = stub_->Scatter(&context, request);
+  EXPECT_FALSE(reader->Read(&chunk));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
+}
+
 // A worker does not wait for a lane that has no piece, so such a lane may come at any step.
 TEST_F(AggregationServiceTest, Scatter_LateLaneWithoutAPiece_Waits) {
   for (int i = 0; i < 3; ++i) AddStep();

@@ -266,6 +266,12 @@ TEST_F(AggregatorTest, CheckReader_OtherGeneration_Aborted) {
             absl::AbortedError("reader of epoch 1 generation 9, this side is at 1 and 1"));
 }
 
+TEST_F(AggregatorTest, CheckReader_OtherEpoch_Aborted) {
+  EXPECT_EQ(
+      aggregator_.CheckReader(terms_.view.run_id, CoordinatorEpoch(2), terms_.view.generation),
+      absl::AbortedError("reader of epoch 2 generation 1, this side is at 1 and 1"));
+}
+
 TEST_F(AggregatorTest, Add_LayoutIsNotAgreedYet_WaitsForIt) {
   auto added = std::async(std::launch::async, [this] {
     return aggregator_.Add(InLayout(1, terms_.MakeChunk(0, 1, 0, 0)));

@@ -205,5 +205,24 @@ TEST(DetectLaunchEnvironment, KubernetesIndexedJob_GivesTheRank) {
   EXPECT_EQ(TextOf(found, "world-size"), "");
 }
 
+TEST(DetectLaunchEnvironment, TorchrunInsideOthers_TorchrunWins) {
+  const LaunchEnvironment found =
+      DetectLaunchEnvironment(Torchrun("h", {{"OMPI_COMM_WORLD_RANK", "3"},
+                                             {"SLURM_PROCID", "4"},
+                                             {"SLURM_NTASKS", "5"},
+                                             {"JOB_COMPLETION_INDEX", "6"}}));
+  EXPECT_EQ(found.launcher, "torchrun");
+  EXPECT_EQ(TextOf(found, "rank"), "0");
+  EXPECT_EQ(TextOf(found, "world-size"), "2");
+}
+
+// As with srun --mpi=pmix, which alone says how many there are.
+TEST(DetectLaunchEnvironment, SlurmWithPmix_SlurmWins) {
+  const LaunchEnvironment found =
+      DetectLaunchEnvironment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"PMIX_RANK", "1"}});
+  EXPECT_EQ(found.launcher, "Slurm");
+  EXPECT_EQ(TextOf(found, "world-size"), "4");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -241,5 +241,13 @@ TEST_F(ParameterServerTest, ChunkOfNoBucketOrRank_InvalidArgument) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(ParameterServerTest, Missing_ModelIsNotThere_TheRootAlone) {
+  Make(0);
+  EXPECT_THAT(model_->Missing(Step(0)), ElementsAre(0));
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_THAT(model_->Missing(Step(0)), IsEmpty());
+  EXPECT_THAT(model_->Missing(Step(1)), ElementsAre(0, 1, 2));
+}
+
 }  // namespace
 }  // namespace gradwire::parameter_server_test

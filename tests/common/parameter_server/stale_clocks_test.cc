@@ -96,5 +96,17 @@ RC_GTEST_PROP(StaleClocks, AnySchedule_NobodyLeadsBeyondTheBoundOrWaitsWithinIt,
   RC_ASSERT(clocks.fastest() == steps);
 }
 
+TEST(BoundOf, Serving_HasItsNumbers) {
+  v1::Serving serving;
+  EXPECT_FALSE(BoundOf(serving).staleness.has_value());
+  serving.set_staleness(0);
+  serving.set_steps(50);
+  serving.set_meet_every(8);
+  const StalenessBound bound = BoundOf(serving);
+  EXPECT_EQ(bound.staleness, 0u);
+  EXPECT_EQ(bound.steps, 50u);
+  EXPECT_EQ(bound.meet_every, 8u);
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -74,5 +74,21 @@ TEST(Authority, Check_OtherGeneration_IsForOthersToJudge) {
   });
 }
 
+TEST(CheckReader, AnswersOfAnotherWorker_AreRefused) {
+  CallAs(Incarnation(2), [](const grpc::ServerContext& context) {
+    EXPECT_EQ(CheckReader(context, ViewOf(1), Incarnation(2)), absl::OkStatus());
+    EXPECT_EQ(CheckReader(context, ViewOf(1), Incarnation(1)),
+              absl::PermissionDeniedError(
+                  "Scatter: got the incarnation of another worker, expected the caller's own"));
+  });
+}
+
+TEST(IsMember, CallerOfTheViewBefore_IsNone) {
+  CallAs(Incarnation(2), [](const grpc::ServerContext& context) {
+    EXPECT_TRUE(IsMember(context, ViewOf(1)));
+    EXPECT_FALSE(IsMember(context, ViewOf(2)));
+  });
+}
+
 }  // namespace
 }  // namespace gradwire

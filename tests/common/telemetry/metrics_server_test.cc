@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
 #include "common/telemetry/metrics.h"
@@ -100,6 +101,17 @@ TEST_F(MetricsServerTest, Request_Head_HasNoBody) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->code, 200);
   EXPECT_EQ(reply->body, "");
+}
+
+// Browsers send the cookies of all servers of a host to each of them.
+TEST_F(MetricsServerTest, Request_HeadOfAlmost16KiB_IsAnswered) {
+  const auto code_of = [this](size_t bytes) {
+    const std::string request = absl::StrCat(
+        "GET /healthz HTTP/1.1\r\nCookie: ", std::string(bytes, 'x'), "\r\nHost: a\r\n\r\n");
+    return testing::Exchange(server_->address(), request, /*half_close=*/false)->substr(9, 3);
+  };
+  EXPECT_EQ(code_of((16 << 10) - 100), "200");
+  EXPECT_EQ(code_of(16 << 10), "431");
 }
 
 TEST_F(MetricsServerTest, Request_Garbage_LeavesTheServerServing) {

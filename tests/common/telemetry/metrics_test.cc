@@ -239,5 +239,77 @@ TEST(CoordinatorMetrics, Registry_OfTwoObjects_IsNotShared) {
   EXPECT_THAT(Text(other), HasSubstr("gradwire_step 0\n"));
 }
 
+TEST(CoordinatorMetrics, SetCheckpoint_Twice_TheLastCounts) {
+  CoordinatorMetrics metrics;
+  EXPECT_THAT(Text(metrics), HasSubstr("\ngradwire_checkpoint_step 0\n"));
+  metrics.SetCheckpoint(Step(10), absl::FromUnixSeconds(500), 4000, absl::Seconds(9));
+  metrics.SetCheckpoint(Step(20), absl::FromUnixSeconds(1000), 5000, absl::Milliseconds(2500));
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_checkpoint_step 20\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_checkpoint_timestamp_seconds 1000\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_checkpoint_bytes 5000\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_checkpoint_seconds 2.5\n"));
+}
+
+TEST(CoordinatorMetrics, CountCheckpoint_WrittenAndFailed_AreToldApart) {
+  CoordinatorMetrics metrics;
+  metrics.CountCheckpoint(true);
+  metrics.CountCheckpoint(false);
+  metrics.CountCheckpoint(true);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_checkpoints_total{result=\"written\"} 2\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_checkpoints_total{result=\"failed\"} 1\n"));
+}
+
+TEST(CoordinatorMetrics, CountStraggler_TwoRanks_KeepsThemApart) {
+  CoordinatorMetrics metrics;
+  metrics.CountStraggler(Rank(1));
+  metrics.CountStraggler(Rank(3));
+  metrics.CountStraggler(Rank(1));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_stragglers_total{rank=\"1\"} 2\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_stragglers_total{rank=\"3\"} 1\n"));
+}
+
+TEST(CoordinatorMetrics, Ledger_OnlyARunWithOne_HasItsSeries) {
+  CoordinatorMetrics metrics;
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("gradwire_ledger_durable ")));
+  metrics.SetLedgerDurable(true);
+  EXPECT_THAT(Text(metrics), HasSubstr("\ngradwire_ledger_durable 1\n"));
+  metrics.SetLedgerDurable(false);
+  metrics.ObserveLedgerSync(absl::Milliseconds(250), absl::Milliseconds(500));
+  metrics.ObserveLedgerSync(absl::Milliseconds(500), absl::Milliseconds(250));
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_ledger_durable 0\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_ledger_fsync_seconds_count 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_ledger_fsync_seconds_sum 0.75\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_ledger_cpu_seconds_total 0.75\n"));
+}
+
+TEST(CoordinatorMetrics, NumbersOfTheRun_AreTheLastSet) {
+  CoordinatorMetrics metrics;
+  metrics.SetMinWorkers(4);
+  metrics.SetMinWorkers(2);
+  metrics.SetLoss(2.5);
+  metrics.SetLoss(1.25);
+  metrics.SetResumedStep(Step(12));
+  metrics.CountLostWorker();
+  metrics.CountLostWorker();
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_min_workers 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_loss 1.25\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_resumed_step 12\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_lost_workers_total 2\n"));
+}
+
+TEST(WorkerMetrics, CountLostTime_SeveralLosses_AddUpByPhase) {
+  WorkerMetrics metrics("ddp", "ring");
+  metrics.CountLostTime("waiting", absl::Milliseconds(250));
+  metrics.CountLostTime("computing", absl::Seconds(3));
+  metrics.CountLostTime("waiting", absl::Milliseconds(500));
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("gradwire_recovery_seconds_total{phase=\"computing\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("gradwire_recovery_seconds_total{phase=\"waiting\"} 0.75\n"));
+  EXPECT_THAT(text, HasSubstr("gradwire_recovery_seconds_total{phase=\"connecting\"} 0\n"));
+}
+
 }  // namespace
 }  // namespace gradwire

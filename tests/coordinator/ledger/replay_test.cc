@@ -237,5 +237,55 @@ TEST(LedgerReplay, NewerFormat_IsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("got format 2, expected at most 1"));
 }
 
+TEST(LedgerReplay, UnrecordedStepsOfACheckpointAndOfTheEnd_AreFoundToo) {
+  v1::CheckpointRecord checkpoint;
+  checkpoint.set_step(5);
+  checkpoint.mutable_unrecorded()->set_first(3);
+  checkpoint.mutable_unrecorded()->set_count(2);
+  checkpoint.mutable_unrecorded()->set_reason("disk full");
+  v1::EndRecord end = End();
+  end.mutable_unrecorded()->set_first(5);
+  end.mutable_unrecorded()->set_count(1);
+  end.mutable_unrecorded()->set_reason("disk full");
+  const LedgerReplay replay = Replay({Then(RunOf(1, 0, 3), {checkpoint, end})});
+  EXPECT_THAT(replay.findings(), ElementsAre(HasSubstr("no record of steps 3 to 4: disk full"),
+                                             HasSubstr("no record of step 5: disk full")));
+  EXPECT_EQ(replay.runs()[0].unrecorded, 3);
+  EXPECT_EQ(replay.open_step(), 6);
+}
+
+TEST(LedgerReplay, UnrecordedStepsThatBeginElsewhere_AreFound) {
+  v1::EndRecord end = End();
+  end.mutable_unrecorded()->set_first(4);
+  end.mutable_unrecorded()->set_count(1);
+  EXPECT_THAT(Replay({Then(RunOf(1, 0, 3), {end})}).findings(),
+              ElementsAre(HasSubstr("no record of step 4"),
+                          HasSubstr("got step 4 as first that was not recorded, expected 3")));
+}
+
+TEST(LedgerReplay, RunBeforeRecordedNoStep_NextOneMayBeginAnywhere) {
+  v1::ViewRecord silent = View(1, 1, 0);
+  silent.mutable_view()->set_seals(false);
+  const Records first = {Start(), Epoch(1), silent, End()};
+  const LedgerReplay replay = Replay({first, RunOf(2, 5, 2)});
+  EXPECT_THAT(replay.findings(), IsEmpty());
+  EXPECT_EQ(replay.open_step(), 7);
+  EXPECT_THAT(Replay({first, RunOf(2, 5, 2), RunOf(3, 8, 1)}).findings(),
+              ElementsAre(HasSubstr("got first step 8, expected at most 7")));
+}
+
+TEST(LedgerReplay, OtherWorldSize_BeginsAnew) {
+  v1::StartRecord larger = Start();
+  larger.set_world_size(larger.world_size() + 1);
+  v1::SealedRecord first = Sealed(0), other = Sealed(0);
+  first.clear_samples();
+  first.set_digest(16);
+  other.clear_samples();
+  other.set_digest(17);
+  Records again = Then(RunOf(2, 0, 0), {other});
+  again[0] = larger;
+  EXPECT_THAT(Replay({Then(RunOf(1, 0, 0), {first}), again}).findings(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace gradwire

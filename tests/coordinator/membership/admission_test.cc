@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "tests/coordinator/membership/test_hello.h"
 
 namespace gradwire {
@@ -171,6 +176,61 @@ TEST_F(CheckHelloTest, OthersOnLoopback_SaysWhatToSetThere) {
                 "address: got 10.10.1.2:2, but rank 0 has 127.0.0.1:5, and 127.0.0.1:5 cannot be "
                 "reached from other hosts; start rank 0 with --coordinator set to the address that "
                 "the coordinator's host has in the common network, or with --advertise HOST"));
+}
+
+// A text that a worker may send about itself.
+struct OwnText {
+  std::string name;
+  size_t most;
+  std::function<void(v1::Hello*, const std::string&)> set;
+};
+
+TEST_F(CheckHelloTest, LongestTexts_AreTakenAndOneByteMoreIsRefused) {
+  const std::vector<OwnText> texts = {
+      {"version", 64, [](v1::Hello* h, const std::string& text) { h->set_version(text); }},
+      {"host", 256, [](v1::Hello* h, const std::string& text) { h->set_host(text); }},
+      {"name of a setting", 64,
+       [](v1::Hello* h, const std::string& text) { (*h->mutable_settings())[text] = "1"; }},
+      {"value of a setting", 1024,
+       [](v1::Hello* h, const std::string& text) { (*h->mutable_settings())["lr"] = text; }},
+      {"name in the environment", 64,
+       [](v1::Hello* h, const std::string& text) { (*h->mutable_environment())[text] = "1"; }},
+      {"value in the environment", 1024,
+       [](v1::Hello* h, const std::string& text) { (*h->mutable_environment())["blas"] = text; }}};
+  for (const OwnText& text : texts) {
+    v1::Hello hello = TestHello(1);
+    text.set(&hello, std::string(text.most, 'x'));
+    EXPECT_TRUE(Check(hello).ok()) << text.name;
+    hello = TestHello(1);
+    text.set(&hello, std::string(text.most + 1, 'x'));
+    EXPECT_EQ(Check(hello),
+              absl::InvalidArgumentError(absl::StrCat(text.name, ": got ", text.most + 1,
+                                                      " bytes, expected at most ", text.most)));
+  }
+}
+
+TEST_F(CheckHelloTest, TooManySettingsOrValuesInTheEnvironment_AreRefused) {
+  v1::Hello settings = TestHello(1), environment = TestHello(1);
+  for (int i = settings.settings_size(); i < 256; ++i) {
+    (*settings.mutable_settings())[absl::StrCat("setting ", i)] = "1";
+  }
+  for (int i = 0; i < 256; ++i) {
+    (*environment.mutable_environment())[absl::StrCat("value ", i)] = "1";
+  }
+  EXPECT_TRUE(Check(settings).ok());
+  EXPECT_TRUE(Check(environment).ok());
+  (*settings.mutable_settings())["one more"] = "1";
+  (*environment.mutable_environment())["one more"] = "1";
+  EXPECT_EQ(Check(settings), absl::InvalidArgumentError("got 257 settings, expected at most 256"));
+  EXPECT_EQ(Check(environment),
+            absl::InvalidArgumentError("environment: got 257 values, expected at most 256"));
+}
+
+TEST_F(CheckHelloTest, MetricsWithoutAPort_AreRefused) {
+  v1::Hello hello = TestHello(1);
+  hello.set_metrics("10.10.1.2");
+  EXPECT_THAT(std::string(Check(hello).message()),
+              HasSubstr("got '10.10.1.2', expected HOST:PORT"));
 }
 
 }  // namespace

@@ -125,6 +125,33 @@ TEST_F(LayoutAgreementTest, Declare_RootBeyondTheWorldSize_IsRefused) {
   EXPECT_EQ(Refusal(layout), "layout 0: bucket 1: got root 4, expected 0 to 3");
 }
 
+TEST_F(LayoutAgreementTest, Declare_RootBeyondAnInt_IsRefused) {
+  v1::Layout layout = TestLayout();
+  v1::Bucket* bytes = layout.add_buckets();
+  bytes->set_bytes(1);
+  bytes->set_dtype(v1::DTYPE_BYTES);
+  bytes->set_root(0xFFFFFFFF);
+  EXPECT_EQ(Refusal(layout), "layout 0: bucket 1: got root -1, expected 0 to 3");
+}
+
+// Both together are 24 bytes in 64 bits.
+TEST_F(LayoutAgreementTest, Declare_SumThatOverflows_IsRefused) {
+  v1::Layout layout = TestLayout();
+  layout.mutable_buckets(0)->set_bytes(uint64_t{1} << 38);
+  *layout.add_buckets() = TestLayout().buckets(0);
+  layout.mutable_buckets(1)->set_bytes(~uint64_t{0} - (uint64_t{1} << 38) + 25);
+  EXPECT_THAT(Refusal(layout), HasSubstr("expected at most 274877906944 in all buckets"));
+}
+
+TEST_F(LayoutAgreementTest, Declare_MostBuckets_AreTakenAndOneMoreIsRefused) {
+  v1::Layout layout = TestLayout();
+  while (layout.buckets_size() < 1 << 16) *layout.add_buckets() = TestLayout().buckets(0);
+  EXPECT_TRUE(Declare(1, layout).ok());
+  *layout.add_buckets() = TestLayout().buckets(0);
+  EXPECT_EQ(Refusal(layout),
+            "layout 0: got 65537 buckets and 1 tensors, expected at most 65536 and 262144");
+}
+
 // Nothing of it would hold a step back until all ranks are there.
 TEST_F(LayoutAgreementTest, Declare_NoGradients_IsRefused) {
   v1::Layout layout = TestLayout();

@@ -472,5 +472,30 @@ TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_OfTheLastOne_EndsTheRunWell)
   EXPECT_TRUE(end[0].status.ok());
 }
 
+// As the process that hosts the coordinator.
+TEST_F(MembershipRecoveryTest, Leave_ThatEndsTheRun_OthersDoNotGoOn) {
+  Begin();
+  v1::Leave leave;
+  leave.set_reason("its host is shut down");
+  leave.set_ends_run(true);
+  const Outcome outcome = recovering_->OnLeave(SessionId(1), leave, now_);
+  ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
+  EXPECT_EQ(All<EndRun>(outcome)[0].status,
+            absl::AbortedError("rank 0 ends the run: its host is shut down"));
+  EXPECT_THAT(All<SendAbort>(outcome), SizeIs(2));
+  EXPECT_THAT(All<SendView>(outcome), IsEmpty());
+}
+
+TEST_F(MembershipRecoveryTest, Leave_ThatEndsTheRunBeforeItBegins_FreesThePlace) {
+  recovering_.emplace(RecoveringConfig(), now_);
+  Hello(TestHello(1, {0}));
+  v1::Leave leave;
+  leave.set_ends_run(true);
+  EXPECT_THAT(All<EndRun>(recovering_->OnLeave(SessionId(1), leave, now_)), IsEmpty());
+  Hello(TestHello(2, {1}));
+  Hello(TestHello(3, {2}));
+  EXPECT_THAT(All<SendView>(Hello(TestHello(4, {0}))), SizeIs(3));
+}
+
 }  // namespace
 }  // namespace gradwire

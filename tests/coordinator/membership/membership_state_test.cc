@@ -77,6 +77,50 @@ TEST_F(MembershipStateTest, OnHolds_AnotherStep_WaitsForTheRest) {
   EXPECT_THAT(All<SaveState>(Holds(1, 10)), SizeIs(1));
 }
 
+TEST_F(MembershipStateTest, OnHolds_AllHold_ManifestHasTheLengthOfTheRunAndItsEnvironment) {
+  for (int session = 1; session <= 3; ++session) {
+    v1::Hello hello = TestHello(session, {session - 1});
+    hello.set_threads(2);
+    (*hello.mutable_environment())["blas"] = "OpenBLAS";
+    membership_.OnHello(SessionId(session), hello, now_);
+  }
+  v1::Holds holds;
+  holds.set_step(5);
+  holds.set_generation(1);
+  holds.set_total_steps(30);
+  holds.set_steps_per_epoch(10);
+  holds.mutable_optimizer()->set_name("adam");
+  for (int session = 1; session <= 2; ++session) {
+    membership_.OnHolds(SessionId(session), holds, now_);
+  }
+  const SaveState save = All<SaveState>(membership_.OnHolds(SessionId(3), holds, now_)).at(0);
+  EXPECT_EQ(save.total_steps, 30u);
+  EXPECT_EQ(save.steps_per_epoch, 10u);
+  EXPECT_EQ(save.threads, 2);
+  EXPECT_EQ(save.environment.at("blas"), "OpenBLAS");
+  EXPECT_EQ(save.optimizer.name(), "adam");
+}
+
+// The workers send their copies now.
+TEST_F(MembershipStateTest, NextView_CopiesAreBeingSaved_NoneIsFreed) {
+  Form();
+  Holds(1, 5);
+  Holds(2, 5);
+  ASSERT_THAT(All<SaveState>(Holds(3, 5)), SizeIs(1));
+  const Outcome outcome = Broke(3);
+  EXPECT_THAT(All<FormRun>(outcome), SizeIs(1));
+  EXPECT_THAT(All<SendSaved>(outcome), IsEmpty());
+}
+
+TEST_F(MembershipStateTest, OnHolds_SeveralDecline_TheFirstIsLoggedForEachStep) {
+  Form();
+  EXPECT_THAT(Holds(2, 5, 7, "an earlier copy is in use").why,
+              HasSubstr("no checkpoint before step 5: rank 1 has no copy"));
+  EXPECT_EQ(Holds(3, 5, 7, "an earlier copy is in use").why, "");
+  EXPECT_THAT(Holds(3, 10, 7, "an earlier copy is in use").why,
+              HasSubstr("no checkpoint before step 10: rank 2 has no copy"));
+}
+
 TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {
   Form();
   Broke(3);
@@ -355,6 +399,28 @@ TEST(CheckResumedTest, BucketSize_CutsUnitsOfCodecs) {
     const absl::Status resumed = CheckResumed(HelloWith(run.settings, "bucket-cap-mb", "2"), run);
     EXPECT_EQ(resumed.ok(), std::string(codec) == "none") << resumed;
   }
+}
+
+TEST(CheckResumedTest, SettingsThatChangeNoBit_MayDiffer) {
+  for (const char* name :
+       {"check-replicas", "connections", "evaluate", "evaluate-every", "groups"}) {
+    const ResumedRun run = RunWith({});
+    const absl::Status resumed = CheckResumed(HelloWith(run.settings, name, "7"), run);
+    EXPECT_TRUE(resumed.ok()) << resumed;
+  }
+}
+
+TEST(CheckResumedTest, Iterations_GoBeforeEpochsAndNotBelowTheCheckpoint) {
+  const ResumedRun run = RunWith({{"iterations", "30"}});
+  const auto resumed = [&run](const char* iterations) {
+    return CheckResumed(HelloWith(run.settings, "iterations", iterations), run);
+  };
+  EXPECT_EQ(resumed("19"),
+            absl::InvalidArgumentError(
+                "resume: setting 'iterations': got 19, expected 30, as in the checkpoint or more: "
+                "that is 19 steps, and the checkpoint has 20"));
+  EXPECT_TRUE(resumed("20").ok());
+  EXPECT_TRUE(resumed("45").ok());
 }
 
 }  // namespace

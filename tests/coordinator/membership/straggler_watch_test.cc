@@ -85,6 +85,14 @@ TEST_F(StragglerWatchTest, Find_OneOutlier_DoesNotMoveTheMedian) {
   EXPECT_THAT(After(absl::Milliseconds(2001)), SizeIs(1));
 }
 
+TEST_F(StragglerWatchTest, Find_IterationsWereSlowAtFirst_OnlyTheLatestCount) {
+  for (int times = 0; times < 3; ++times) Iterations(absl::Seconds(4));
+  Iterations(absl::Milliseconds(100));
+  Waits(1, 17);
+  Computes(2, 17);
+  EXPECT_THAT(After(absl::Milliseconds(2001)), SizeIs(1));
+}
+
 TEST_F(StragglerWatchTest, Find_BeforeAnyStepIsDone_NamesNobody) {
   StragglerWatch watch(absl::Seconds(3));
   watch.OnWork(Incarnation(1), {Step(0), "wait", true, Bucket(0), now_, now_, {}});

@@ -263,5 +263,45 @@ TEST(PointsOfQuery, NoNumber_InvalidArgument) {
   EXPECT_FALSE(PointsOfQuery("points=0").ok());
 }
 
+TEST_F(RunPagesTest, StatusJson_SecondCheckpoint_IsTheLastWithItsAge) {
+  EXPECT_TRUE(Status()["checkpoint"].is_null());
+  history_.SetCheckpoint({Step(10), now_ - absl::Seconds(60), 500, absl::Seconds(1)});
+  history_.SetCheckpoint({Step(20), now_ - absl::Seconds(5), 1000, absl::Seconds(2)});
+  EXPECT_EQ(Status()["checkpoint"],
+            json::parse(R"({"step": 20, "time": 995.0, "age_seconds": 5.0, "bytes": 1000,
+                            "seconds": 2.0})"));
+}
+
+TEST_F(RunPagesTest, StatusJson_Run_ItsStartViewAndWhyStepsAreNotRecorded) {
+  EXPECT_EQ(Status()["not_durable"], "");
+  status_.set_epoch(3);
+  status_.set_generation(2);
+  status_.set_not_durable("no space left on device");
+  const json status = Status();
+  EXPECT_EQ(status["epoch"], 3);
+  EXPECT_EQ(status["generation"], 2);
+  EXPECT_EQ(status["world_size"], 2);
+  EXPECT_EQ(status["not_durable"], "no space left on device");
+}
+
+TEST_F(RunPagesTest, HistoryJson_FewerPointsThanSteps_ResolutionIsOfTheLongestPoint) {
+  for (const uint64_t step : {3, 4, 5}) {
+    done_.step = Step(step);
+    done_.iteration = absl::Seconds(static_cast<int64_t>(step));
+    now_ += absl::Seconds(10);
+    for (int rank : {0, 1}) Add(rank);
+  }
+  const json history = json::parse(HistoryJson(history_, status_.run_id(), 2));
+  EXPECT_EQ(history["resolution"], 2);
+  ASSERT_EQ(history["points"].size(), 2u);
+  EXPECT_EQ(history["points"][0]["step"], 3);
+  EXPECT_EQ(history["points"][0]["steps"], 2);
+  EXPECT_EQ(history["points"][0]["time"], 1020);
+  EXPECT_EQ(history["points"][0]["iteration_seconds"], 3.5);
+  EXPECT_EQ(history["points"][0]["longest_seconds"], 4);
+  EXPECT_EQ(history["points"][1]["step"], 5);
+  EXPECT_EQ(history["points"][1]["time"], 1030);
+}
+
 }  // namespace
 }  // namespace gradwire

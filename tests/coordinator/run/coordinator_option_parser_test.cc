@@ -115,5 +115,33 @@ TEST(ParseCoordinatorOptions, Help_NamesTheProgram) {
               HasSubstr("Usage: gradwire-coordinator"));
 }
 
+TEST(ParseCoordinatorOptions, CheckpointsWithoutAFolder_AreRefused) {
+  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--checkpoint-every", "5"}, {"--keep-checkpoints", "2"}, {"--resume", "never"}}) {
+    EXPECT_EQ(ErrorOf({option, value}),
+              option + ": got no folder for checkpoints, expected --run-dir DIR with it");
+    EXPECT_EQ(ErrorOf({option, value, "--run-dir", "d"}), "");
+  }
+  EXPECT_EQ(ErrorOf({"--aggregate-only", "--run-dir", "d"}),
+            "--run-dir: cannot be used with --aggregate-only");
+}
+
+TEST(ParseCoordinatorOptions, Resume_TakesAutoNeverOrAStep) {
+  for (const char* value : {"auto", "never", "1200"}) {
+    const auto parsed = ParseCoordinatorOptions({"--run-dir", "d", "--resume", value}, {});
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->options.resume, value);
+  }
+  for (const std::string value : {"0", "-1", "last"}) {
+    EXPECT_EQ(ErrorOf({"--run-dir", "d", "--resume", value}),
+              "--resume: got '" + value + "', expected auto, never or the step of a checkpoint");
+  }
+}
+
+TEST(ParseCoordinatorOptions, PagesWithATokenThatIsNotThere_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--http-token"}), "--http-token: got no token, expected --token-file with it");
+  EXPECT_EQ(ErrorOf({"--http-token", "--token-file", "t"}), "");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -246,5 +246,35 @@ TEST(CoordinatorStop, Waiting_EndsWait) {
   EXPECT_EQ(coordinator->Wait(), absl::AbortedError("stopped by the test"));
 }
 
+TEST(CoordinatorPages, Queries_AreJudged) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const auto get = [&coordinator](absl::string_view path) {
+    return HttpGet(coordinator->metrics_address(), path).value();
+  };
+  EXPECT_EQ(get("/history.json?points=0").code, 400);
+  EXPECT_EQ(get("/history.json?points=0").body,
+            "points: got '0', expected a number of 1 or more\n");
+  EXPECT_EQ(get("/history.json?points=20").code, 200);
+  EXPECT_EQ(get("/metrics?run=00").code, 404);
+  EXPECT_EQ(get("/metrics").code, 200);
+  EXPECT_THAT(get("/sd").body, HasSubstr(coordinator->metrics_address()));
+}
+
+TEST(CoordinatorPages, HttpNames_EachIsAccepted) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  options.http_names = "runs.example.com,more.example.com";
+  const auto coordinator = Coordinator::Start(options).value();
+  const auto code_for = [&coordinator](absl::string_view host) {
+    const std::string request = absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", host, "\r\n\r\n");
+    return testing::Exchange(coordinator->metrics_address(), request, false)->substr(9, 3);
+  };
+  EXPECT_EQ(code_for("runs.example.com"), "200");
+  EXPECT_EQ(code_for("more.example.com:9400"), "200");
+  EXPECT_EQ(code_for("other.example.com"), "421");
+}
+
 }  // namespace
 }  // namespace gradwire

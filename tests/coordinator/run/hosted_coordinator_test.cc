@@ -3,7 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "common/session/connect.h"
+#include "common/session/session.h"
+#include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {
@@ -56,6 +63,63 @@ TEST(HostedCoordinator, Stop_EndsTheWait) {
   ASSERT_TRUE(hosted.ok());
   (*hosted)->Stop("the test is over");
   (*hosted)->AwaitEnd();
+}
+
+TEST(HostedCoordinator, EachOfItsOptions_IsReadFromTheEnvironment) {
+  for (const char* name :
+       {"AGGREGATORS", "CHECKPOINT_EVERY", "CHUNK_KIB", "HTTP_TOKEN", "KEEP_CHECKPOINTS",
+        "LEASE_SECONDS", "LINGER_SECONDS", "MIN_LEASE_SECONDS", "MIN_WORKERS", "ON_LOSS",
+        "PAUSE_TIMEOUT", "RESUME", "WORKERS", "RENDEZVOUS_TIMEOUT_SECONDS"}) {
+    const std::string variable = absl::StrCat("GRADWIRE_", name);
+    const auto hosted =
+        HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 1, "off"}, {{variable, "?"}});
+    EXPECT_THAT(std::string(hosted.status().message()), HasSubstr(variable + ": got '?'"));
+  }
+  for (const char* name : {"PORT_FILE", "RUN_DIR"}) {
+    const auto hosted = HostedCoordinator::StartUnlessServed(
+        {"127.0.0.1:0", 1, "off"}, {{absl::StrCat("GRADWIRE_", name), "/dev/null/there"}});
+    EXPECT_THAT(std::string(hosted.status().message()), HasSubstr("/dev/null/there")) << name;
+  }
+}
+
+TEST(HostedCoordinator, OptionsOfTheWorker_AreNotItsOwn) {
+  const auto hosted = HostedCoordinator::StartUnlessServed(
+      {"127.0.0.1:0", 1, "off"},
+      {{"GRADWIRE_LISTEN", "?"}, {"GRADWIRE_METRICS", "?"}, {"GRADWIRE_CONFIG", "/no/such"}});
+  EXPECT_TRUE(hosted.ok()) << hosted.status();
+}
+
+// Of two workers, the second is lost. Returns whether the first is told to go on.
+bool GoesOn(const Environment& environment) {
+  const auto hosted = HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 2, "off"}, environment);
+  EXPECT_TRUE(hosted.ok()) << hosted.status();
+  std::promise<bool> told;
+  std::future<bool> goes_on = told.get_future();
+  std::unique_ptr<Session> sessions[2];
+  std::future<bool> joined[2];
+  for (int rank : {0, 1}) {
+    SessionOptions options;
+    options.coordinator = (*hosted)->address();
+    Session::Listener listener;
+    if (rank == 0) listener.on_new_view = [&told](const View&) { told.set_value(true); };
+    const auto on_abort = [&told, rank](const absl::Status&) {
+      if (rank == 0) told.set_value(false);
+    };
+    sessions[rank] = Session::Open(options, on_abort, std::move(listener)).value();
+    joined[rank] = std::async(std::launch::async, [&sessions, rank] {
+      return sessions[rank]->Join(testing::TestHello(rank + 1, {rank})).ok();
+    });
+  }
+  for (std::future<bool>& worker : joined) EXPECT_TRUE(worker.get());
+  sessions[1].reset();
+  const bool answer = goes_on.get();
+  sessions[0]->Cancel();
+  return answer;
+}
+
+TEST(HostedCoordinator, WorkerIsLost_RunEndsUnlessToldOtherwise) {
+  EXPECT_FALSE(GoesOn({}));
+  EXPECT_TRUE(GoesOn({{"GRADWIRE_ON_LOSS", "recover"}}));
 }
 
 }  // namespace

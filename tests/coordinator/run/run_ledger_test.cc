@@ -83,6 +83,22 @@ TEST_F(RunLedgerTest, OnLoss_NextView_HasTheWorkerOnce) {
   EXPECT_THAT(run.views[1].lost(0).ranks(), ElementsAre(1));
 }
 
+TEST_F(RunLedgerTest, OnLoss_Twice_EachViewHasItsOwnWithStepAndAddress) {
+  Open();
+  ASSERT_TRUE(OnView(1).ok());
+  ledger_->OnLoss({{Rank(1)}, Step(0), "killed", "host:1", 4711});
+  ASSERT_TRUE(OnView(2).ok());
+  ledger_->OnLoss({{Rank(0), Rank(1)}, Step(7), "silent", "host:2", 4712});
+  ASSERT_TRUE(ledger_->OnRunOver(absl::AbortedError("all were lost")).ok());
+  const std::vector<v1::LostWorker> lost = Runs()[0].Lost();
+  ASSERT_THAT(lost, SizeIs(2));
+  EXPECT_EQ(lost[0].step(), 0u);
+  EXPECT_EQ(lost[0].address(), "host:1");
+  EXPECT_EQ(lost[1].step(), 7u);
+  EXPECT_EQ(lost[1].address(), "host:2");
+  EXPECT_THAT(lost[1].ranks(), ElementsAre(0, 1));
+}
+
 TEST_F(RunLedgerTest, OnRunOver_Failure_HasReasonAndLossesWithoutAView) {
   Open();
   ASSERT_TRUE(OnView(1).ok());

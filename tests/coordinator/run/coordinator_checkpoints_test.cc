@@ -1,0 +1,167 @@
+// Checkpoints of a run, as the coordinator's HTTP pages, metrics and its next start show them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "common/rpc/grpc_server.h"
+#include "common/session/session.h"
+#include "common/state_transfer/state_service.h"
+#include "coordinator/run/coordinator.h"
+#include "tests/coordinator/membership/test_hello.h"
+#include "tests/support/sockets.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::HttpGet;
+using ::gradwire::testing::TestHello;
+using ::testing::HasSubstr;
+
+// A model of two floats, all zero.
+class ZeroState : public SharedState {
+ public:
+  ZeroState() {
+    v1::StateSection& model = *catalog_.add_sections();
+    model.set_name("model");
+    v1::StateTensor& tensor = *model.add_tensors();
+    tensor.set_key("weight");
+    tensor.set_dtype("F32");
+    tensor.add_shape(2);
+  }
+  const v1::StateCatalog& catalog() const override { return catalog_; }
+  absl::Status Read(const std::string&, const std::string&, uint64_t,
+                    absl::Span<uint8_t> out) override {
+    std::fill(out.begin(), out.end(), uint8_t{0});
+    return absl::OkStatus();
+  }
+
+ private:
+  v1::StateCatalog catalog_;
+};
+
+// A run of one worker, which serves its state until StopServing.
+class CoordinatorCheckpointsTest : public ::testing::Test {
+ protected:
+  CoordinatorCheckpointsTest() : donor_(StartGrpcServer("127.0.0.1:0", {&service_}).value()) {
+    Begin();
+  }
+  ~CoordinatorCheckpointsTest() override {
+    session_.reset();
+    donor_.Shutdown();
+  }
+
+  void Begin() {
+    CoordinatorOptions options;
+    options.listen = "127.0.0.1:0";
+    options.metrics = "127.0.0.1:0";
+    options.run_dir = dir_.path();
+    coordinator_ = Coordinator::Start(options).value();
+    SessionOptions session;
+    session.coordinator = coordinator_->address();
+    Session::Listener listener;
+    listener.on_saved = [this](Step step, bool written) {
+      saved_[step.value() / kEvery - 1].set_value(written);
+    };
+    session_ = Session::Open(
+                   session, [](const absl::Status&) {}, std::move(listener))
+                   .value();
+    v1::Hello hello = TestHello(1, {0});
+    hello.set_address(donor_.address);
+    ASSERT_TRUE(session_->Join(hello).ok());
+  }
+  void StopServing() { donor_.Shutdown(); }
+  // Says that the worker has a copy before `step`, kEvery or twice that. Returns whether it was
+  // written.
+  bool Keep(uint64_t step) {
+    std::future<bool> saved = saved_[step / kEvery - 1].get_future();
+    v1::Holds holds;
+    holds.set_step(step);
+    holds.set_generation(1);
+    holds.set_total_steps(100);
+    *holds.mutable_sections() = state_->catalog().sections();
+    session_->ReportHolds(holds);
+    if (saved.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
+      ADD_FAILURE() << "nothing was said of the copy before step " << step;
+      return false;
+    }
+    return saved.get();
+  }
+  std::string Metrics() {
+    return HttpGet(coordinator_->metrics_address(), "/metrics").value().body;
+  }
+  nlohmann::json Status() {
+    return nlohmann::json::parse(
+        HttpGet(coordinator_->metrics_address(), "/status.json").value().body);
+  }
+
+  static constexpr uint64_t kEvery = 4;
+
+  const testing::TempDir dir_;
+  const std::shared_ptr<ZeroState> state_ = std::make_shared<ZeroState>();
+  StateService service_{
+      [this](const RunId&, Step, Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+        return std::shared_ptr<SharedState>(state_);
+      }};
+  GrpcServer donor_;
+  std::promise<bool> saved_[2];
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(CoordinatorCheckpointsTest, Written_ShownWithStepAndSize) {
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_ledger_durable 1\n"));
+  EXPECT_TRUE(Status()["checkpoint"].is_null());
+  ASSERT_TRUE(Keep(4));
+  const std::string metrics = Metrics();
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoint_step 4\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoint_bytes 8\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoints_total{result=\"written\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoints_total{result=\"failed\"} 0\n"));
+  EXPECT_EQ(Status()["checkpoint"]["step"], 4);
+  EXPECT_EQ(Status()["checkpoint"]["bytes"], 8);
+}
+
+TEST_F(CoordinatorCheckpointsTest, NextOneFails_LastOneStaysAndTheEventSaysWhy) {
+  ASSERT_TRUE(Keep(4));
+  StopServing();
+  EXPECT_FALSE(Keep(8));
+  const std::string metrics = Metrics();
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoint_step 4\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoints_total{result=\"written\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoints_total{result=\"failed\"} 1\n"));
+  const nlohmann::json status = Status();
+  EXPECT_EQ(status["checkpoint"]["step"], 4);
+  const nlohmann::json& event = status["events"].back();
+  EXPECT_EQ(event["kind"], "checkpoint failed");
+  EXPECT_EQ(event["step"], 8);
+  EXPECT_THAT(event["text"].get<std::string>(),
+              HasSubstr("no checkpoint before step 8: no worker is left that holds tensor"));
+}
+
+TEST_F(CoordinatorCheckpointsTest, NextStart_ContinuesTheSameRunInTheNextEpoch) {
+  EXPECT_EQ(Status()["epoch"], 1);
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_resumed_step 0\n"));
+  ASSERT_TRUE(Keep(4));
+  const nlohmann::json before = Status();
+  session_.reset();
+  coordinator_.reset();
+  Begin();
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_resumed_step 4\n"));
+  const nlohmann::json status = Status();
+  EXPECT_EQ(status["run"], before["run"]);
+  EXPECT_EQ(status["epoch"], 2);
+  EXPECT_EQ(status["ranks"][0]["steps_done"], 4);
+  EXPECT_EQ(status["events"][0]["kind"], "resumed");
+  EXPECT_EQ(status["events"][0]["text"], "the run continues the checkpoint before step 4");
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,121 @@
+// Losses that a run survives, as the coordinator's HTTP pages and metrics show them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/session/session.h"
+#include "coordinator/run/coordinator.h"
+#include "tests/coordinator/membership/test_hello.h"
+#include "tests/support/sockets.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::HttpGet;
+using ::gradwire::testing::TestHello;
+using ::testing::HasSubstr;
+
+CoordinatorOptions ThreeRanks() {
+  CoordinatorOptions options;
+  options.listen = "127.0.0.1:0";
+  options.metrics = "127.0.0.1:0";
+  options.world_size = 3;
+  return options;
+}
+
+// Three workers with a rank each, of which the first hears of each further view.
+class CoordinatorLossesTest : public ::testing::Test {
+ protected:
+  CoordinatorLossesTest() : coordinator_(Coordinator::Start(ThreeRanks()).value()) {
+    std::future<bool> joined[3];
+    for (int rank : {0, 1, 2}) {
+      SessionOptions options;
+      options.coordinator = coordinator_->address();
+      Session::Listener listener;
+      if (rank == 0) {
+        listener.on_new_view = [this](const View& view) {
+          heard_[view.generation.value() - 2].set_value();
+        };
+      }
+      sessions_[rank] = Session::Open(
+                            options, [](const absl::Status&) {}, std::move(listener))
+                            .value();
+      joined[rank] = std::async(std::launch::async, [this, rank] {
+        return sessions_[rank]->Join(TestHello(rank + 1, {rank})).ok();
+      });
+    }
+    for (std::future<bool>& worker : joined) EXPECT_TRUE(worker.get());
+  }
+
+  // Ends a worker, and waits for the view without it.
+  void Lose(int rank, uint64_t generation) {
+    std::future<void> heard = heard_[generation - 2].get_future();
+    sessions_[rank].reset();
+    ASSERT_EQ(heard.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  }
+  std::string Get(const std::string& path) {
+    return HttpGet(coordinator_->metrics_address(), path).value().body;
+  }
+
+  const std::unique_ptr<Coordinator> coordinator_;
+  std::promise<void> heard_[2];  // of generations 2 and 3
+  std::unique_ptr<Session> sessions_[3];
+};
+
+TEST_F(CoordinatorLossesTest, TwoOneAfterTheOther_EachCountsWithItsOwnRanks) {
+  Lose(2, 2);
+  Lose(1, 3);
+  const std::string metrics = Get("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_lost_workers_total 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_recoveries_total 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_recovered_ranks_total 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_workers 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_generation 3\n"));
+  const auto failures = nlohmann::json::parse(Get("/status.json"))["failures"];
+  EXPECT_EQ(failures["views"], 3);
+  EXPECT_EQ(failures["losses"], 2);
+  EXPECT_EQ(failures["recomputed_ranks"], 2);
+  ASSERT_EQ(failures["last"].size(), 2u);
+  for (const int loss : {0, 1}) {
+    const int rank = 2 - loss;
+    SCOPED_TRACE(rank);
+    const auto& last = failures["last"][loss];
+    EXPECT_EQ(last["ranks"], nlohmann::json::array({rank}));
+    EXPECT_EQ(last["address"], TestHello(rank + 1).address());
+    EXPECT_EQ(last["generation"], 2 + loss);
+    ASSERT_EQ(last["carriers"].size(), 1u);
+    EXPECT_EQ(last["carriers"][0]["address"], TestHello(1).address());
+    EXPECT_EQ(last["carriers"][0]["adopted"], nlohmann::json::array({rank}));
+  }
+}
+
+TEST_F(CoordinatorLossesTest, RunThatGoesOn_NeedsMinWorkersAndShowsWhatHappened) {
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_min_workers 1\n"));
+  Lose(2, 2);
+  const auto status = nlohmann::json::parse(Get("/status.json"));
+  EXPECT_EQ(status["state"], "running");
+  ASSERT_EQ(status["events"].size(), 3u);
+  EXPECT_EQ(status["events"][0]["kind"], "started");
+  EXPECT_EQ(status["events"][0]["text"], "the run began with 3 workers");
+  EXPECT_EQ(status["events"][1]["kind"], "lost");
+  EXPECT_EQ(status["events"][1]["text"], "rank 2 was lost: its session stream broke");
+  EXPECT_EQ(status["events"][2]["kind"], "recovered");
+  EXPECT_EQ(status["events"][2]["text"],
+            "rank 2 is carried on with rank 0 at 10.10.1.2:1; generation 2 begins with step 0");
+}
+
+TEST(CoordinatorNeeds, RunBeforeItBegins_AllItsWorkers) {
+  CoordinatorOptions options = ThreeRanks();
+  options.workers = 2;
+  const auto coordinator = Coordinator::Start(options).value();
+  EXPECT_THAT(HttpGet(coordinator->metrics_address(), "/metrics").value().body,
+              HasSubstr("\ngradwire_min_workers 2\n"));
+}
+
+}  // namespace
+}  // namespace gradwire
