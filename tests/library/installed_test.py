@@ -104,7 +104,7 @@ class InstalledTest(unittest.TestCase):
                   "127.0.0.1:0", "--metrics", "off", "--program", self.examples / "gan", "--", 2)
         self.assertIn("mean radius", out)
 
-    def test_page_own_program_builds_learns_and_loads_what_it_saved(self):
+    def test_page_own_program_builds_learns_and_continues(self):
         train = self.folder / "train"
         train.mkdir()
         page = blocks((SOURCE / "docs/tasks/own-program.md").read_text())
@@ -117,12 +117,18 @@ class InstalledTest(unittest.TestCase):
         run("cmake", "-S", train, "-B", train / "build", "-G", "Ninja",
             f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", train / "build")
-        losses = []
-        for _ in range(2):
-            outputs = run_ranks(2, train / "build/train", 2, cwd=train)
-            losses += map(float, re.findall(r"loss ([0-9.]+)", outputs[0]))
-        self.assertEqual(len(losses), 4)
-        self.assertLess(losses[2], losses[0] / 2)  # the first epoch after loading
+
+        def losses(run_dir, epochs):
+            out = run(self.prefix / "bin" / "gradwire", "launch", "--workers", 2, "--metrics", "off",
+                      "--listen", "127.0.0.1:0", "--run-dir", train / run_dir, "--checkpoint-every",
+                      7, "--program", train / "build/train", "--", epochs)
+            return re.findall(r"epoch ([0-9]+): loss ([0-9.]+)", out)
+
+        undisturbed = losses("undisturbed", 4)
+        self.assertEqual([epoch for epoch, _ in undisturbed], list("0123"))
+        self.assertLess(float(undisturbed[3][1]), float(undisturbed[0][1]) / 2)
+        self.assertEqual(losses("continued", 2), undisturbed[:2])
+        self.assertEqual(losses("continued", 4), undisturbed[2:])
 
     def test_symbols_only_public_ones(self):
         lines = run("nm", "-DC", "--defined-only", self.library).splitlines()
