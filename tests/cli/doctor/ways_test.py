@@ -148,6 +148,14 @@ class Probe(unittest.TestCase):
         for name in ("seconds", "out", "in"):
             self.assertGreater(found[name], 0)
 
+    def test_latency_is_half_of_the_median_echo(self):
+        connection = mock.MagicMock()
+        times = [clock for echo in range(pair_probe.ECHOES)
+                 for clock in (0.0, 9.0 if echo == 0 else 0.5)]
+        with mock.patch.object(pair_probe, "connected", return_value=connection), \
+                mock.patch.object(pair_probe.time, "monotonic", side_effect=times):
+            self.assertEqual(pair_probe.seconds_one_way({}), 0.25)
+
     def test_peer_that_takes_and_says_nothing_is_a_problem(self):
         with socket.create_server((HERE, 0)) as silent:
             with mock.patch.object(pair_probe, "SECONDS_TO_STALL", 0.05):
