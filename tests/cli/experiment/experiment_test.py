@@ -16,7 +16,8 @@ from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.folder import fingerprint
-from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, counted, experiment_called, judge
+from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, Setting, counted, experiment_called,
+                                  judge)
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Run
@@ -28,6 +29,15 @@ class Words(unittest.TestCase):
         self.assertEqual([counted(number, "hash", "hashes") for number in (0, 1, 2)],
                          ["0 hashes", "1 hash", "2 hashes"])
         self.assertEqual(counted(1000, "group"), "1,000 groups")
+
+
+class Threads(unittest.TestCase):
+    def test_ranks_of_one_machine_divide_its_cores_and_those_of_hosts_do_not(self):
+        for more, ranks, threads in (({}, 4, 2), ({}, 1, 8), ({}, 16, 1), ({"threads": 3}, 4, 3),
+                                     ({"hosts": "/x"}, 4, 0), ({"hostfile": "h", "threads": 5}, 4, 5),
+                                     ({"hosts": "auto", "workers": 4}, 1, 2)):
+            setting = Setting(request_of("out", **more), {}, 8, 1 << 30)
+            self.assertEqual(setting.threads(ranks), threads, more)
 
 
 class Conducting(Conducted):
@@ -243,6 +253,19 @@ class Conducting(Conducted):
         self.assertNotEqual(mark("1gbit"), mark("1gbit", "100mbit"))
         self.assertEqual(mark("1gbit", "100mbit"), mark("2gbit", "100mbit"))
 
+    def test_other_version_is_run_anew(self):
+        self.conduct(FakeRunner())
+        self.assertEqual(len(self.conduct(FakeRunner(), versions={"gradwire": "2"})), RUNS)
+
+    def test_all_that_decides_what_a_run_measures_makes_it_another_one(self):
+        run = Run([["/x/gradwire-worker", "--lr", "1"]])
+        others = (run, Run([["/x/gradwire-worker", "--lr", "2"]]), Run(run.ranks * 2),
+                  Run(run.ranks, coordinator=False), Run(run.ranks, environment={"A": "b"}),
+                  Run(run.ranks, inputs=("digest",)))
+        marks = {fingerprint(other, request_of(self.out, hosts=hosts))
+                 for other in others for hosts in ("", "auto")}
+        self.assertEqual(len(marks), 2 * len(others))
+
     def test_equal_version_in_another_folder_goes_on(self):
         self.conduct(FakeRunner())
         programs = {name: path.replace("/x/", "/y/")
@@ -324,6 +347,13 @@ class Conducting(Conducted):
     def test_links_are_refused_by_experiments_that_do_not_take_them(self):
         self.assert_refused("^--link: got experiment course, expected time-to-accuracy$",
                             link=[{"rate": "1gbit", "gbit": 1}])
+
+    def test_other_options_are_refused_by_experiments_that_do_not_take_them(self):
+        for name, value, takers in (("target", 0.5, "time-to-accuracy"),
+                                    ("weights", "/w", "data-parallel"),
+                                    ("pretrain", 3, "data-parallel")):
+            self.assert_refused(f"^--{name}: got experiment course, expected {takers}$",
+                                **{name: value})
 
     def test_links_that_cannot_be_shaped_are_said(self):
         self.conduct(FakeRunner(), words=["time-to-accuracy"], link=[{"rate": "1gbit", "gbit": 1}])

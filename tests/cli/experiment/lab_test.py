@@ -311,6 +311,33 @@ class Answers(unittest.TestCase):
                       said)
 
 
+class Data(unittest.TestCase):
+    def test_bytes_of_an_iteration_are_told_by_kind(self):
+        results = {"buffers-false": trained(1.0, ranks=2, sent=500),
+                   "buffers-true": trained(1.0, ranks=2, sent=511)}
+        self.assertEqual([(row["kind"], row["bytes"]) for row in lab_data.kinds_table(results).rows],
+                         [("gradients", 1000), ("BatchNorm statistics of rank 0", 22),
+                          ("parameters", 0)])
+
+    def test_samples_of_each_rank_and_epoch_are_listed(self):
+        orders = {f"set-epoch-{name}": Ordered([[[1, 2], [3, 4]], second])
+                  for name, second in (("true", [[5, 6], [7, 8]]), ("false", [[1, 2], [3, 4]]))}
+        self.assertEqual([tuple(row.values()) for row in lab_data.order_table(orders).rows],
+                         [("true", 0, "1 2", "5 6"), ("true", 1, "3 4", "7 8"),
+                          ("false", 0, "1 2", "1 2"), ("false", 1, "3 4", "3 4")])
+
+    def test_distance_of_each_rank_is_from_rank_0_and_its_accuracy_in_percent(self):
+        def of(*floats):
+            return {"buffers_sha256": str(floats), "test": {"accuracy": 0.25},
+                    "buffers": base64.b64encode(array.array("f", floats).tobytes()).decode()}
+        runs = {f"buffers-{name}": Trained([{"records": [], "summary": of(*floats)} for floats in ranks])
+                for name, ranks in (("true", ((3, 4), (3, 4))), ("false", ((3, 4), (3, 14))))}
+        self.assertEqual([(row["broadcast"], row["rank"], row["distance"], row["accuracy"])
+                          for row in lab_data.drift_table(runs).rows],
+                         [("true", 0, 0.0, 25.0), ("true", 1, 0.0, 25.0), ("false", 0, 0.0, 25.0),
+                          ("false", 1, 2.0, 25.0)])
+
+
 class Verdicts(unittest.TestCase):
     def test_each_statement_has_its_claim(self):
         setting = setting_of(lab.SCALES["tiny"])
