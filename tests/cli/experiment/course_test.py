@@ -293,6 +293,22 @@ class Claims(unittest.TestCase):
             self.assertEqual((run.tests, run.only), (tested, "" if tested else "times"))
 
 
+class Signs(unittest.TestCase):
+    def signs(self, **changed):
+        setting = setting_of()
+        return course.signs(setting, course.runs(setting), results_of(**changed))
+
+    def test_speed_up_beyond_the_nodes_is_a_sign(self):
+        self.assertEqual(self.signs(one_node=trained(1, seconds=5.0)), [])  # of 4 nodes, and a quarter
+        self.assertEqual(self.signs(one_node=trained(1, seconds=5.1)), [
+            f"{setup.title} after one node: a speed-up of 5.10, of which 4 is possible"
+            for setup in (GATHER, REDUCE, DDP)])
+
+    def test_speed_up_beyond_the_further_nodes_is_a_sign(self):
+        self.assertEqual(self.signs(ddp_3_nodes=trained(3, seconds=0.5), ddp_4_nodes=trained(seconds=0.5)),
+                         ["DDP, 3 nodes after 2: a speed-up of 2.00, of which 1.5 is possible"])
+
+
 class Numbers(unittest.TestCase):
     def test_mean_iteration_is_of_iterations_2_to_40(self):
         run = trained(seconds=1.0)

@@ -284,6 +284,15 @@ class Training(unittest.TestCase):
         self.assertEqual([one["values"][place] for one in picture.drawing["series"]],
                          [factors.formula(point) / 1e9, 7 * 30000 / 1e9])
 
+    def test_row_of_a_point_has_its_times_and_losses(self):
+        self.change(Point("alexnet", 1024, 2, 2), losses=(2.0, 1.0, 0.5, 0.1), communication=0.2,
+                    barrier_seconds=0.3)
+        (row,) = (row for row in data_parallel.factor_table(self.setting, self.results, BY_BATCH).rows
+                  if row["value"] == "2")
+        self.assertEqual([round(row[name], 6) for name in ("computation", "communication", "barrier",
+                                                           "loss", "last")], [1.0, 0.2, 0.3, 0.9, 0.1])
+        self.assertEqual(row["trained"], Point("alexnet", 1024, 2, 2).trained)
+
     def test_losses_are_drawn_by_images(self):
         self.setting = setting_of({**self.SCALE, "window": 4})
         self.change(Point("alexnet", 1024, 2, 2), losses=(4.0, 2.0, 3.0))
@@ -398,7 +407,8 @@ class Inference(unittest.TestCase):
             record["bytes_sent"] = sent
         (table,) = (one for one in self.findings(vanilla_batch_8=result).tables if one.key == "times")
         (row,) = (row for row in table.rows if (row["batch"], row["kind"]) == (8, "vanilla"))
-        self.assertEqual(row["bytes"], 15)
+        self.assertEqual((row["bytes"], row["computation"]), (15, 1.0))
+        self.assertAlmostEqual(row["communication"], 0.1)
 
     def test_other_scores_are_seen(self):
         key = "same-scores"

@@ -196,6 +196,16 @@ class Numbers(unittest.TestCase):
             self.assertEqual([row["way"] for row in table.rows],
                              ["DataParallel"] * (rows // 2) + ["DDP ranks"] * (rows // 2))
 
+    def test_tables_1_and_q1_have_epochs_of_one_device_and_of_several(self):
+        found = measured()
+        self.assertEqual([(row["batch"], row["iterations"], row["seconds"])
+                          for row in lab_tables.first_table(found).rows],
+                         [(32, 1563, 0.75 * 1563), (128, 391, 2.75 * 391)])
+        rows = {(row["devices"], row["batch"]): row for row in lab_tables.speedup_table([found], "").rows}
+        self.assertEqual((rows[1, 32]["epoch"], rows[1, 32]["speedup"]), (1563.0, 1.0))
+        self.assertEqual(rows[4, 32]["epoch"], 1.5 * 391)
+        self.assertAlmostEqual(rows[4, 32]["speedup"], 1563 / (1.5 * 391))
+
     def test_rest_is_what_computation_leaves_of_the_epoch(self):
         row = lab_tables.split_table([measured()]).rows[0]
         self.assertAlmostEqual(row["computation"], 0.75 * 1563 / 4)

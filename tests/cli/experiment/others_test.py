@@ -96,6 +96,14 @@ class LargeBatch(unittest.TestCase):
         self.assertEqual([(row["devices"], row["batch"], row["steps"], row["accuracy"])
                           for row in table.rows], [(1, 128, 469, 50.0), *[(4, 2048, 30, 50.0)] * 3])
 
+    def test_losses_of_an_epoch_are_means_over_the_ranks(self):
+        run = Trained([{"records": [], "summary": {"epochs": [
+            {"loss": loss, "accuracy": accuracy}, {"loss": loss / 2, "accuracy": accuracy}]}}
+                       for loss, accuracy in ((1.0, 0.25), (3.0, 0.75))])
+        table, _ = large_batch.by_epoch({way.name: run for way in large_batch.WAYS})
+        self.assertEqual([(row["epoch"], row["warm-up"]) for row in table.rows], [(1, 2.0), (2, 1.0)])
+        self.assertEqual(large_batch.last_accuracy({"small": run}, large_batch.SMALL), 50.0)
+
     def test_verdicts_go_by_the_last_loss(self):
         for claim, better, worse in ((large_batch.worse_claim, {}, {"none": 0.5}),
                                      (large_batch.remedy_claim, {}, {"warm": 2.5})):

@@ -232,6 +232,18 @@ class Said(unittest.TestCase):
         self.assertEqual(claim.verdict, CONFIRMED)
         self.assertNotIn("PyTorch", claim.numbers)
 
+    def test_every_task_and_link_counts_in_the_verdicts(self):
+        setting = setting_of(hosts="p", peers=True, threads=1, target=0.75, link=RATES)
+        good = results_of(setting, **{method.name.replace("-", "_"): trained(
+            (0.5, 0.8), (0.5, 0.5), sent=10) for method in tta.methods(setting) if method.is_leaner})
+        bad = results_of(setting, fp32=trained((0.5, 0.8), (0.1, 0.1), sent=10),
+                         top_k=trained((0.1, 0.2)), gloo_ddp=trained((0.5, 0.9)))
+        for results, verdict in (((good, good), CONFIRMED), ((good, bad), NOT_CONFIRMED),
+                                 ((bad, good), NOT_CONFIRMED)):
+            studies = [tta.Study(setting, of_link, TASK, link) for of_link, link in zip(results, RATES)]
+            for claim in (tta.bytes_claim, tta.reach_claim, tta.best_claim, tta.peer_claim):
+                self.assertEqual(claim(studies).verdict, verdict, claim)
+
     def test_peers_end_must_be_near(self):
         setting = setting_of(peers=True)
         self.assertEqual(tta.peer_claim([study_of(setting)]).verdict, CONFIRMED)
