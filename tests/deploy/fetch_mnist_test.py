@@ -117,6 +117,27 @@ class FetchMnist(unittest.TestCase):
         self.assertEqual(self.fetch_from(self.serve({}), self.mirror), 0, self.err)
         self.assert_complete()
 
+    def test_second_mirror_has_all_where_the_first_does_not_answer(self):
+        self.assertEqual(self.fetch_from("http://127.0.0.1:1", self.mirror), 0, self.err)
+        self.assert_complete()
+
+    def test_wrong_file_is_an_error_although_another_mirror_does_not_answer(self):
+        self.assertEqual(self.fetch_from(self.serve({}), "http://127.0.0.1:1"), 1)
+        self.assertIn("the server answered 404\n  cannot reach http://127.0.0.1:1/", self.err)
+
+    def test_file_that_was_spoilt_since_is_fetched_again(self):
+        self.fetch_from(self.mirror)
+        self.asked.clear()
+        (self.dir / NAMES[2]).write_bytes(b"other")
+        self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        self.assertEqual(self.asked, [(NAMES[2], None)])
+        self.assert_complete()
+
+    def test_fashion_mnist_is_said_to_be_that(self):
+        self.assertEqual(self.fetch("--fashion", "--sums", self.sums, "--mirror", self.mirror), 0,
+                         self.err)
+        self.assertIn(f"--dataset fashion-mnist --data-dir {self.dir}", self.err)
+
     def test_spoilt_file_fails_and_is_removed(self):
         spoilt = self.serve({**self.files, NAMES[1]: b"other"})
         self.assertEqual(self.fetch_from(spoilt), 1)
@@ -137,9 +158,10 @@ class FetchMnist(unittest.TestCase):
         self.assertIn(f"cannot reach {url}/{NAMES[0]}", self.err)
 
     def test_published_sums_are_asked_for(self):
-        for options in ((), ("--fashion",)):
+        for options, md5 in (((), "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+                             (("--fashion",), "8d4fb7e6c68d591d4c3dfef9ec88bf0d")):
             self.assertEqual(self.fetch("--mirror", self.mirror, *options), 1)
-        self.assertIn("expected 8d4fb7e6c68d591d4c3dfef9ec88bf0d", self.err)
+            self.assertIn(f"expected {md5}", self.err)
 
     def test_sums_of_other_files_are_refused(self):
         self.sums.write_text("0123  other.gz\n")

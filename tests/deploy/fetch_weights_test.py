@@ -1,7 +1,10 @@
 """deploy/fetch-weights, without the network: what it would fetch, and what it refuses."""
+import contextlib
+import hashlib
 import http.server
 import importlib.machinery
 import importlib.util
+import io
 import pathlib
 import socket
 import subprocess
@@ -10,6 +13,7 @@ import tempfile
 import threading
 import unittest
 import zipfile
+from unittest import mock
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 PROGRAM = DEPLOY / "fetch-weights"
@@ -89,6 +93,36 @@ class FetchWeights(unittest.TestCase):
         (self.dir / "resnet18.pth").touch()
         self.assertEqual(self.fetch("--model", "resnet18", "--mirror", "http://127.0.0.1:1"), 0,
                          self.ran.stderr)
+
+    def test_file_is_fetched_again_only_if_its_digest_is_another(self):
+        self.dir.mkdir()
+        with zipfile.ZipFile(self.dir / "new", "w") as archive:
+            archive.writestr("a", "weights")
+        content = (self.dir / "new").read_bytes()
+        name = f"resnet18-{hashlib.sha256(content).hexdigest()[:8]}.pth"
+        loaded = module()
+        for there, fetches in ((content, 0), (content[:-1], 1), (None, 1)):
+            (self.dir / name).unlink(missing_ok=True)
+            if there is not None:
+                (self.dir / name).write_bytes(there)
+            fetch = mock.Mock(side_effect=lambda path, *_: path.write_bytes(content))
+            with mock.patch.object(loaded, "FILES", {"resnet18": name}), \
+                    mock.patch.object(loaded, "fetch", fetch):
+                loaded.fetch_model("resnet18", self.dir, ["http://m"])
+            self.assertEqual(fetch.call_count, fetches)
+
+    def test_file_that_cannot_be_saved_anew_is_an_error_and_stays(self):
+        self.dir.mkdir()
+        old = self.dir / RESNET
+        old.write_bytes(b"no weights")
+        failed = mock.Mock(returncode=1, stderr="Traceback\nModuleNotFoundError: No module 'torch'\n")
+        with mock.patch.object(subprocess, "run", return_value=failed), \
+                contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as end:
+            module().save_anew(old, self.dir / "resnet18.pth")
+        self.assertEqual(end.exception.code, 1)
+        self.assertIn(f"{old} is a file of torch before 1.6 and cannot be saved anew "
+                      "(ModuleNotFoundError: No module 'torch')", said.getvalue())
+        self.assertEqual([path.name for path in self.dir.iterdir()], [RESNET])
 
     def test_unknown_model_is_refused(self):
         self.assertEqual(self.fetch("--model", "resnet81"), 2)

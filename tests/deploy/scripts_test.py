@@ -111,6 +111,17 @@ class Provision(Scripts):
         self.assertIn(f"[127.0.0.1] {data} copied", said)
         self.assertEqual((self.folder / "there/data/file").read_text(), "x")
 
+    def test_folder_that_cannot_be_copied_fails(self):
+        data = self.folder / "data"
+        data.mkdir()
+        # There is neither the folder nor a right to make it.
+        self.script("bin/ssh", SSH.replace('exec sh', 'case $* in "test -e"*) exit 1 ;; mkdir*) cat '
+                                           '>/dev/null; exit 7 ;; esac\nexec sh'))
+        code, said = self.provision("--debs", self.debs, "--data", data, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 1, said)
+        self.assertIn(f"[127.0.0.1] FAILED: could not copy {data}\n", said)
+        self.assertNotIn("done:", said)
+
     def test_host_that_is_dead_fails_alone(self):
         code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.9", "127.0.0.1"))
         self.assertEqual(code, 1, said)

@@ -122,6 +122,12 @@ class Rows(unittest.TestCase):
         (row,) = training_rows([ALL_REDUCE], {"all-reduce": seconds(1, 1, 1, 9)})
         self.assertEqual((row["p50_seconds"], row["mean_seconds"]), (1, 3))
 
+    def test_percentile_and_median_of_the_wait_are_of_all_iterations(self):
+        times = TrainingTimes([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20], [0.1, 0.2, 0.9])
+        (row,) = training_rows([ALL_REDUCE], {"all-reduce": times})
+        self.assertEqual((row["iterations"], row["p50_seconds"], row["p90_seconds"],
+                          row["exposed_seconds"]), (11, 6, 10, 0.2))
+
     def test_peers_are_pytorch(self):
         rows = training_rows([ALL_REDUCE, GLOO], {"all-reduce": seconds(2),
                                                   "gloo-all-reduce": seconds(2)})

@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.doctor import checks
-from cli.doctor.ways import rounds_of
+from cli.doctor.ways import Way, rounds_of
 from cases import hosts_of, ways_of
 
 
@@ -58,6 +58,34 @@ class WaysTest(unittest.TestCase):
                          [True, True])
 
 
+    def test_all_closed_ports_are_named(self):
+        closed = {29400: "connection refused", 5: "no answer within 2 s", 6: ""}
+        (problem,) = checks.ports(hosts_of(2), ways_of(2, ports={(1, 0): closed}))
+        self.assertIn("10.0.0.2 → 10.0.0.1: port 29400 and 5: connection refused", problem)
+
+    def test_way_on_which_data_stall_is_named(self):
+        ways = ways_of(2)
+        ways.problems[Way(1, 0)] = "timed out"
+        (problem,) = checks.stalled(hosts_of(2), ways)
+        self.assertIn("10.0.0.2 → 10.0.0.1: connects, but data do not arrive: timed out", problem)
+
+    def test_mtu_that_differs_is_told_against_that_of_most_and_of_equals_the_larger(self):
+        for sizes, problem in (((1500, 1500, 9000), "10.0.0.3: got MTU 9000 of eth0, expected 1500"),
+                               ((9000, 1500, 9000), "10.0.0.2: got MTU 1500 of eth0, expected 9000"),
+                               ((1500, 9000), "10.0.0.1: got MTU 1500 of eth0, expected 9000")):
+            hosts = hosts_of(len(sizes))
+            for host, size in zip(hosts, sizes):
+                host.facts["interfaces"][0][3] = size
+            (said,) = checks.mtu(hosts, ways_of(len(sizes)))
+            self.assertIn(problem, said)
+
+    def test_packets_are_as_large_as_both_ends_take(self):
+        hosts = hosts_of(2)
+        hosts[0].facts["interfaces"][0][3] = 9000
+        *_, lost = checks.mtu(hosts, ways_of(2, large={(0, 1): False}))
+        self.assertIn("packets of 1500 bytes are lost", lost)
+
+
 class OfHosts(unittest.TestCase):
     def test_clock_off_is_told_against_most_clocks(self):
         hosts = hosts_of(3)
@@ -82,6 +110,39 @@ class OfHosts(unittest.TestCase):
     def test_own_name_on_loopback_counts_where_there_are_others(self):
         self.assertEqual(list(checks.names(hosts_of(1, own=["127.0.1.1"]))), [])
         self.assertEqual(len(list(checks.names(hosts_of(2, own=["127.0.1.1"])))), 2)
+
+    def test_name_that_means_another_address_on_a_host_is_named(self):
+        hosts = hosts_of(3)
+        for host, name in zip(hosts, "abc"):
+            host.name = name
+            host.facts["means"] = {other: [f"10.0.0.{place}"] for place, other in
+                                   enumerate("abc", 1)}
+        self.assertEqual(list(checks.names(hosts)), [])
+        hosts[2].facts["means"]["b"] = ["10.0.0.9", "10.0.0.8"]
+        (problem,) = checks.names(hosts)
+        self.assertIn("host c: 'b' means 10.0.0.9, 10.0.0.8 there, expected 10.0.0.2 as here",
+                      problem)
+
+    def test_port_must_be_free_where_a_coordinator_may_be(self):
+        hosts = hosts_of(3, port_problem="address already in use")
+        problems = list(checks.taken_port(hosts, 29400))
+        self.assertEqual([problem.partition(",")[0] for problem in problems],
+                         [f"host 10.0.0.{place}: port 29400: address already in use"
+                          for place in (1, 2)])
+
+    def test_instruction_sets_beside_those_of_the_others_are_named(self):
+        hosts = hosts_of(3, flags=["avx", "avx2"])
+        hosts[2].facts["flags"] = ["avx", "avx512f"]
+        (problem,) = checks.instruction_sets(hosts)
+        self.assertIn("host 10.0.0.3: got instruction set of M, which lacks avx2 and has avx512f "
+                      "beside, expected that of the others", problem)
+
+    def test_load_is_compared_with_all_cores_of_the_machine(self):
+        hosts = hosts_of(2, load=5.0, cores=2, cpus=8)
+        self.assertEqual(list(checks.load(hosts)), [])
+        hosts[1].facts.update(load=8.5)
+        (problem,) = checks.load(hosts)
+        self.assertIn("host 10.0.0.2: got a load of 8.5 in the last minute on 8 cores", problem)
 
     def test_memory_and_cores_are_for_all_workers_of_a_host(self):
         hosts = hosts_of(2, memory=3 << 30, cores=2)

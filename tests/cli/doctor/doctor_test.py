@@ -152,6 +152,55 @@ class Reports(unittest.TestCase):
             said(doctor.say_all, case_of(1, **changes), report)
             self.assertEqual(report.failed, [name])
 
+    def test_each_check_between_hosts_fails_of_what_is_its_own(self):
+        def facts(place, **changes):
+            return lambda case: case.hosts[place].facts.update(changes)
+
+        def ways(name, value):
+            return lambda case: getattr(case.ways, name).update({Way(0, 1): value})
+        loopback, other = ["127.0.1.1"], [["eth0", "10.0.0.2", 16, 1500], ["e1", "10.0.0.9", 24, 1500]]
+        for name, spoil in (
+                ("names", facts(0, own=loopback)), ("addresses", facts(1, held=[])),
+                ("addresses", facts(1, interfaces=other)),
+                ("addresses", facts(1, **{"from": {"10.0.0.1": ""}})),
+                ("mtu", facts(1, interfaces=[["eth0", "10.0.0.2", 24, 600]])),
+                ("mtu", ways("large", False)), ("mtu", ways("problems", "timed out")),
+                ("ports", facts(1, port_problem="address already in use")),
+                ("ports", ways("ports", {29400: "refused"})), ("links", ways("speed", 1e6)),
+                ("links", ways("seconds", 0.5)),
+                ("clocks", lambda case: case.ahead.__setitem__(2, 5)), ("cpu", facts(1, flags=["avx"])),
+                ("threads", facts(1, cores=0)),
+                ("memory", lambda case: case.workers.__setitem__(1, 3))):
+            case, report = case_of(3, memory=2.5 * GIB), doctor.Report()
+            spoil(case)
+            with self.subTest(name):
+                said(doctor.say_all, case, report)
+                self.assertEqual(report.failed, [name])
+
+    def test_control_network_is_no_address_for_a_run(self):
+        case, report = case_of(2), doctor.Report()
+        for place, host in enumerate(case.hosts, 1):
+            host.address = f"8.8.8.{place}"
+            host.facts.update(held=[host.address], interfaces=[["eth0", host.address, 24, 1500],
+                                                               ["e1", f"10.1.0.{place}", 24, 1500]])
+        text = said(doctor.say_all, case, report)
+        self.assertIn("host 10.0.0.1: its name means 8.8.8.1, in the control network", text)
+        self.assertEqual(report.failed, ["addresses"])
+
+    def test_what_was_found_has_its_unit(self):
+        case = case_of(3, memory=8 * GIB, free=3 * GIB)
+        case.ahead = [0, 0.001, -0.2]
+        text = said(doctor.say_all, case, doctor.Report())
+        for line in ("clocks     at most 200.0 ms off this one", "memory     8 GiB free",
+                     "disk       3 GiB free for temporary files", "mtu        1500 bytes",
+                     "threads    4 cores"):
+            self.assertIn(f"ok      {line}\n", text)
+
+    def test_memory_is_asked_for_in_gib(self):
+        report = doctor.Report()
+        said(doctor.say_all, case_of(1, memory=GIB // 2), report)
+        self.assertEqual(report.failed, ["memory"])
+
     def test_load_above_the_cores_is_a_warning_and_no_failure(self):
         report = doctor.Report()
         text = said(doctor.say_all, case_of(2, load=7.52), report)

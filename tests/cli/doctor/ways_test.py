@@ -93,6 +93,59 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.found.speed, {Way(0, 1): 0, Way(1, 0): 0})
 
 
+class Explored:
+    """In place of ask.py's Asked: what was asked of which host."""
+
+    def __init__(self, _processes, link, argv):
+        self.link, self.kind, self.order = link, argv[-2], json.loads(argv[-1])
+
+
+class Explore(unittest.TestCase):
+    """Among three hosts, of which the ways between the first two are slow."""
+
+    def answer(self, asked, _wait, _seconds):
+        self.rounds.append([(one.link, one.order["address"]) for one in asked
+                            if one.kind == "measure"])
+        return [self.tried(one) if one.kind == "try" else self.measured(one) for one in asked]
+
+    def tried(self, asked):
+        return [{"ports": {"5": ""}, "small": True, "large": peer["address"] != "10.0.0.3"}
+                for peer in asked.order]
+
+    def measured(self, asked):
+        is_slow = {asked.link, asked.order["address"]} <= {0, 1, "10.0.0.1", "10.0.0.2"}
+        return {"seconds": 1e-4, "out": 1e6 if is_slow else 1e8, "in": 2e6 if is_slow else 2e8,
+                "problem": ""}
+
+    def test_all_ways_are_tried_and_slow_pairs_are_measured_again_each_alone(self):
+        self.rounds = []
+        listening = [{"ports": [5], "udp": 6}] * 3
+        with mock.patch.object(ways, "Asked", Explored), \
+                mock.patch.object(ways, "await_all", self.answer), \
+                mock.patch.object(ways, "served", lambda *_: listening):
+            found = ways.explore(None, [0, 1, 2], hosts_of(3), 29400, None)
+        every = {Way(start, end) for start in range(3) for end in range(3) if start != end}
+        self.assertEqual((set(found.ports), set(found.small), set(found.speed)), (every,) * 3)
+        self.assertEqual({way for way, arrives in found.large.items() if not arrives},
+                         {Way(0, 2), Way(1, 2)})
+        self.assertEqual((found.speed[Way(0, 1)], found.speed[Way(1, 0)]), (1e6, 2e6))
+        self.assertEqual(len([pair for pairs in self.rounds[1:] for pair in pairs]), 3 + 1)
+        self.assertEqual(self.rounds[-1], [(0, "10.0.0.2")])
+
+    def test_host_whose_server_has_ended_listens_nowhere(self):
+        said = [mock.Mock(out=b'{"ports": [5], "udp": 6}\n', ended=False),
+                mock.Mock(out=b"", ended=True)]
+        processes, waited = mock.Mock(), []
+        processes.add.side_effect = said
+        self.assertEqual(ways.served(processes, ["a", "b"], 29400,
+                                     lambda ready, _: waited.append(ready()), 10),
+                         [{"ports": [5], "udp": 6}, {"ports": [], "udp": 0}])
+        self.assertEqual(waited, [True])
+        for call, link in zip(processes.add.call_args_list, "ab"):
+            self.assertEqual((call.args[0].link, call.args[0].argv[-2:]),
+                             (link, ["serve", '{"ports": [29400]}']))
+
+
 class Probe(unittest.TestCase):
     """One that serves here, and what another finds out of it."""
 
@@ -147,6 +200,14 @@ class Probe(unittest.TestCase):
         self.assertEqual(found["problem"], "")
         for name in ("seconds", "out", "in"):
             self.assertGreater(found[name], 0)
+
+    def test_latency_is_half_of_the_median_echo(self):
+        connection = mock.MagicMock()
+        times = [clock for echo in range(pair_probe.ECHOES)
+                 for clock in (0.0, 9.0 if echo == 0 else 0.5)]
+        with mock.patch.object(pair_probe, "connected", return_value=connection), \
+                mock.patch.object(pair_probe.time, "monotonic", side_effect=times):
+            self.assertEqual(pair_probe.seconds_one_way({}), 0.25)
 
     def test_peer_that_takes_and_says_nothing_is_a_problem(self):
         with socket.create_server((HERE, 0)) as silent:

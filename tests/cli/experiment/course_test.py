@@ -81,6 +81,19 @@ class Claims(unittest.TestCase):
         self.assertEqual(verdict_on("DDP gives", results_of(ddp=trained(sha256="b"))),
                          NOT_CONFIRMED)
 
+    def test_losses_of_the_last_rank_count_too(self):
+        def last_is_other(step):
+            return Trained([{"records": [{**record, "loss": 2.5} if place == step and rank == 3 else
+                                         record for place, record in enumerate(of_rank.records)],
+                             "summary": of_rank.summary}
+                            for rank, of_rank in enumerate(trained().ranks)])
+        for start, name, step in (("All setups of 4", "all_reduce", 0),
+                                  ("All-reduce gives", "all_reduce", 4),
+                                  ("DDP gives", "ddp", 195),
+                                  ("Parameter by parameter gives", "all_reduce", 39)):
+            results = results_of(**{name: last_is_other(step)})
+            self.assertEqual(verdict_on(start, results), NOT_CONFIRMED, start)
+
     def test_parameter_by_parameter_must_give_the_same(self):
         start = "Parameter by parameter gives"
         short = {"all_reduce_by_parameter": trained(losses=[2.0] * 40)}
@@ -280,6 +293,22 @@ class Claims(unittest.TestCase):
             self.assertEqual((run.tests, run.only), (tested, "" if tested else "times"))
 
 
+class Signs(unittest.TestCase):
+    def signs(self, **changed):
+        setting = setting_of()
+        return course.signs(setting, course.runs(setting), results_of(**changed))
+
+    def test_speed_up_beyond_the_nodes_is_a_sign(self):
+        self.assertEqual(self.signs(one_node=trained(1, seconds=5.0)), [])  # of 4 nodes, and a quarter
+        self.assertEqual(self.signs(one_node=trained(1, seconds=5.1)), [
+            f"{setup.title} after one node: a speed-up of 5.10, of which 4 is possible"
+            for setup in (GATHER, REDUCE, DDP)])
+
+    def test_speed_up_beyond_the_further_nodes_is_a_sign(self):
+        self.assertEqual(self.signs(ddp_3_nodes=trained(3, seconds=0.5), ddp_4_nodes=trained(seconds=0.5)),
+                         ["DDP, 3 nodes after 2: a speed-up of 2.00, of which 1.5 is possible"])
+
+
 class Numbers(unittest.TestCase):
     def test_mean_iteration_is_of_iterations_2_to_40(self):
         run = trained(seconds=1.0)
@@ -287,6 +316,11 @@ class Numbers(unittest.TestCase):
             for record in rank.records[40:]:
                 record["iteration_seconds"] = 9.0
         self.assertEqual((run.mean_iteration(), run.counted_iterations()), (1.0, 39))
+
+    def test_mean_iteration_is_of_all_ranks(self):
+        run = Trained([{"records": [{"iteration_seconds": value} for value in (9.0, *of_rank)],
+                        "summary": {}} for of_rank in ((1.0, 2.0), (3.0, 6.0))])
+        self.assertEqual((run.mean_iteration(), run.counted_seconds()), (3.0, [2.0, 4.0]))
 
     def test_improvement_is_on_the_line_above(self):
         table, _ = course.times(results_of(gather_scatter_by_parameter=trained(seconds=0.75),
@@ -321,6 +355,23 @@ class Numbers(unittest.TestCase):
         self.assertEqual([rows[part, process]["planned"] for part, process in (
             ("2a", "rank 1"), ("2a", "coordinator"), ("3", "rank 1"), ("3", "coordinator"))],
                          [size, 4 * size, size * 3 // 2, 0])
+
+    def test_costs_are_in_megabytes_of_the_busiest_process_and_of_each_rank(self):
+        runs = {f"ddp_{nodes}_nodes": trained(nodes, seconds=nodes, sent=nodes * 10**6, exposed=nodes)
+                for nodes in (2, 3, 4)}
+        results = results_of(gather_scatter=trained(sent=10**6, peak=400 * 10**6), **runs)
+        row = course_costs.bytes_table(results).rows[0]
+        self.assertEqual((row["process"], row["measured"]), ("coordinator", 8.0))
+        self.assertAlmostEqual(row["planned"], 8 * 36.924456)
+        peaks = {row["setup"]: row for row in course_costs.memory_table(results).rows}
+        self.assertEqual([peaks["gather and scatter"][f"rank_{rank}"] for rank in range(4)], [400.0] * 4)
+        self.assertEqual([peaks["one node"].get(f"rank_{rank}") for rank in range(2)], [0.001, None])
+        rows = [row for row in course_costs.nodes_table(setting_of(), results).rows
+                if row["setup"] == "DDP"]
+        self.assertEqual([(row["nodes"], row["measured"], row["mean"]) for row in rows],
+                         [(2, 4.0, 2.0), (3, 6.0, 3.0), (4, 8.0, 4.0)])
+        for row in rows:
+            self.assertAlmostEqual(row["exposed"], row["nodes"])
 
     def test_hash_of_each_part_is_printed(self):
         table = course_parts.hashes_table(results_of(ddp=trained(sha256="b" * 64)))

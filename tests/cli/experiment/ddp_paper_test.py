@@ -270,6 +270,18 @@ class TablesTest(unittest.TestCase):
     def test_busiest_rank_is_not_the_first_of_necessity(self):
         self.assertEqual(ddp_spark.busiest_bytes(trained(2, sent=10)), 20)
 
+    def test_percentiles_of_each_size_are_those_of_its_iterations(self):
+        row = self.table("buckets", {"resnet50-ring-25-mb-2": {"seconds": 4.0, "spread": 0.5}}).rows[1]
+        self.assertEqual((row["network"], row["backend"], row["ranks"], row["mb"]),
+                         ("ResNet-50", "ring", 2, 25))
+        for name, seconds in (("p10", 2.4), ("p50", 4.0), ("p90", 5.6)):
+            self.assertAlmostEqual(row[name], seconds)
+
+    def test_time_of_a_pass_is_its_part_of_the_iteration(self):
+        rows = self.table("no-sync", {"every-2": {"seconds": 3.0}}).rows
+        self.assertEqual([(row["passes"], row["total"], row["per_pass"]) for row in rows],
+                         [(1, 1.0, 1.0), (2, 3.0, 1.5)])
+
     def test_spread_is_relative(self):
         setting = setting_of(hosts="h")
         sweep = ddp_buckets.sweeps(setting)[0]

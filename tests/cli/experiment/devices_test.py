@@ -273,6 +273,33 @@ class Training(unittest.TestCase):
         self.change(Point("alexnet", 1024, 2, 2), losses=(500.0, 1.0))
         self.assertTrue(is_logarithmic())
 
+    def test_bytes_of_an_epoch_are_those_of_an_iteration_times_its_iterations(self):
+        point = Point("alexnet", 1024, 2, 2)
+        self.change(point, sent=7)
+        table, picture = data_parallel.transfer(self.setting, self.results)
+        (row,) = (row for row in table.rows if (row["model"], row["classifier"], row["batch"],
+                                                row["devices"]) == ("alexnet", "1024", 2, 2))
+        self.assertEqual((row["sent"], row["formula"]), (7 * 30000, round(factors.formula(point))))
+        place = picture.drawing["categories"].index("batch: 2")
+        self.assertEqual([one["values"][place] for one in picture.drawing["series"]],
+                         [factors.formula(point) / 1e9, 7 * 30000 / 1e9])
+
+    def test_row_of_a_point_has_its_times_and_losses(self):
+        self.change(Point("alexnet", 1024, 2, 2), losses=(2.0, 1.0, 0.5, 0.1), communication=0.2,
+                    barrier_seconds=0.3)
+        (row,) = (row for row in data_parallel.factor_table(self.setting, self.results, BY_BATCH).rows
+                  if row["value"] == "2")
+        self.assertEqual([round(row[name], 6) for name in ("computation", "communication", "barrier",
+                                                           "loss", "last")], [1.0, 0.2, 0.3, 0.9, 0.1])
+        self.assertEqual(row["trained"], Point("alexnet", 1024, 2, 2).trained)
+
+    def test_losses_are_drawn_by_images(self):
+        self.setting = setting_of({**self.SCALE, "window": 4})
+        self.change(Point("alexnet", 1024, 2, 2), losses=(4.0, 2.0, 3.0))
+        picture = data_parallel.losses_picture(self.setting, self.results, BY_BATCH)
+        (found,) = (one for one in picture.drawing["series"] if one["name"] == "2")
+        self.assertEqual((found["x"], found["y"]), ([4, 6], [3.0, 2.5]))
+
     def test_densenet_must_compute_longest(self):
         self.assertEqual(self.verdict("densenet"), NOT_CONFIRMED)
         self.change(Point("densenet121", 4096, 5, 2), forward=9.0)
@@ -373,6 +400,15 @@ class Inference(unittest.TestCase):
         lines = {picture.key: len(picture.drawing["series"])
                  for picture in self.findings().pictures if picture.key != "times"}
         self.assertEqual(lines, {"computation": 3, "communication": 2})
+
+    def test_bytes_of_a_batch_are_the_mean_without_the_first(self):
+        result = trained(losses=(2.0, 1.5, 1.5), outputs_sha256="a")
+        for record, sent in zip(result.ranks[0].records, (1000, 10, 20)):
+            record["bytes_sent"] = sent
+        (table,) = (one for one in self.findings(vanilla_batch_8=result).tables if one.key == "times")
+        (row,) = (row for row in table.rows if (row["batch"], row["kind"]) == (8, "vanilla"))
+        self.assertEqual((row["bytes"], row["computation"]), (15, 1.0))
+        self.assertAlmostEqual(row["communication"], 0.1)
 
     def test_other_scores_are_seen(self):
         key = "same-scores"

@@ -13,8 +13,9 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import EMULATED_SECONDS, RUNS, SMALL, FakeRunner, conduct_with, option, request_of
 from cli.experiment import course_claims, experiment
-from cli.experiment.emulation import with_times, without
+from cli.experiment.emulation import seconds_of, with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
+from cli.experiment.results import Trained
 from cli.experiment.study import HOSTS, Setting
 from cli.runs.failure import Failure
 
@@ -193,6 +194,12 @@ class PartsTest(unittest.TestCase):
     def test_options_go_with_their_values(self):
         self.assertEqual(without(("--lr", 1, "--evaluate-every", 1, "--augment", "false"),
                                  ("--evaluate-every",)), ("--lr", 1, "--augment", "false"))
+
+    def test_ranks_sleep_as_long_as_the_median_behind_the_first_iteration(self):
+        times = ((90, 80), (1, 4), (2, 3), (9, 3), (1, 3), (2, 9))
+        records = [{"iteration_seconds": 1, "phase_seconds": {"forward": forward, "backward": backward}}
+                   for forward, backward in times]
+        self.assertEqual(seconds_of(Trained([{"records": records, "summary": {}}])), (2, 3))
 
     def test_iterations_beyond_the_emulated_ones_take_the_mean_behind_the_warm_up(self):
         def record(seconds, **more):

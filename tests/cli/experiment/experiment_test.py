@@ -11,15 +11,17 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import (RUNS, SMALL, TABLES, TRAITS, Conducted, FakeRunner, conduct_with, no_images,
                    option, request_of)
-from cli.experiment import experiment
-from cli.experiment.conduct import Pace, Step, duration
+from cli.experiment import experiment, writing
+from cli.experiment.conduct import Pace, Step, duration, results_of_step
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.folder import fingerprint
-from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, counted, experiment_called, judge
+from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, Findings, Setting, Table, bars, counted,
+                                  experiment_called, judge)
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Run
+from cli.runs.tables import Column
 from cli.terminal.command import WrongUsage
 
 
@@ -28,6 +30,48 @@ class Words(unittest.TestCase):
         self.assertEqual([counted(number, "hash", "hashes") for number in (0, 1, 2)],
                          ["0 hashes", "1 hash", "2 hashes"])
         self.assertEqual(counted(1000, "group"), "1,000 groups")
+
+
+class Threads(unittest.TestCase):
+    def test_ranks_of_one_machine_divide_its_cores_and_those_of_hosts_do_not(self):
+        for more, ranks, threads in (({}, 4, 2), ({}, 1, 8), ({}, 16, 1), ({"threads": 3}, 4, 3),
+                                     ({"hosts": "/x"}, 4, 0), ({"hostfile": "h", "threads": 5}, 4, 5),
+                                     ({"hosts": "auto", "workers": 4}, 1, 2)):
+            setting = Setting(request_of("out", **more), {}, 8, 1 << 30)
+            self.assertEqual(setting.threads(ranks), threads, more)
+
+
+class Reports(unittest.TestCase):
+    def test_every_form_of_a_report_has_all_parts(self):
+        setting = {"cores": "2"}
+        findings = Findings(
+            [judge("A claim.", "Fig. 1", True, "1 s")],
+            [Table("t", "Times", "Tab. 2", [Column("a", "column a")], [{"a": "cell"}], "A note."),
+             bars("f", "A figure", "Fig. 3", "x", ["c"], {"s": [1]}, "A caption.")],
+            ["A last note."], ("A head.",))
+        missing = [Step(mock.Mock(**{"name": None}), Run([["/x/run"]], coordinator=False), "", 1)]
+        missing[0].work.name, missing[0].work.title = "late", "a late run"
+        paper = mock.Mock(**{"done.return_value": b""})
+        with mock.patch.object(writing, "Paper", return_value=paper), \
+                mock.patch.object(figures, "render", no_images):
+            files = writing.Writing(EXPERIMENTS[0], "tiny", "gradwire experiment course", setting,
+                                    findings, missing, missing, "rank 0\n  broke").files()
+        # What is given to the paper in an iterator is read here.
+        on_paper = " ".join(str([list(one) if hasattr(one, "__next__") else one for one in call.args])
+                            for call in paper.method_calls)
+        for text in ("INCOMPLETE: 1 of 1 runs have not ended: late.", "Reason: rank 0 broke", "A head.",
+                     "gradwire experiment course", "For tests.", "cores: 2", "A claim.", "confirmed",
+                     "Times (Tab. 2)", "column a", "cell", "A note.", "Figure 1: A figure (Fig. 3)",
+                     "A caption.", "A last note."):
+            for form in (files["report.md"], files["report.html"], on_paper):
+                self.assertIn(text, form)
+        self.assertIn("# late: a late run\n/x/run\n", files["commands.txt"])
+
+    def test_only_the_full_scale_is_no_rehearsal(self):
+        for scale, is_rehearsal in (("quick", True), ("full", False)):
+            head = experiment.head_of(Setting(request_of("out", scale=scale), {}, 2, 1 << 30), [])
+            self.assertEqual([sentence.split(":")[0] for sentence in head],
+                             ["REHEARSAL"] if is_rehearsal else [])
 
 
 class Conducting(Conducted):
@@ -210,6 +254,25 @@ class Conducting(Conducted):
         batches = [option(run.ranks[0], "--batch-size") for run in runs if len(run.ranks) == 2]
         self.assertNotIn("4", batches)
 
+    def test_each_way_in_which_memory_ends_a_run_ends_its_sweep(self):
+        for why, ends_sweep in (
+                ("rank 0 ended with exit code 1:\n  std::bad_alloc", True),
+                ("rank 0 ended with exit code 1:\n  can't allocate memory: 9 bytes", True),
+                ("rank 0 ended with exit code 137", True),
+                ("rank 0 was killed by signal 9 (Killed)", True),
+                ("rank 0 was killed by signal 11 (Segmentation fault)", False)):
+            runner = mock.Mock()
+            runner.run.side_effect = Failure(why)
+            step = mock.Mock()
+            step.work.sweep, step.work.name = "batch", "batch-4"
+            with self.subTest(why), contextlib.redirect_stderr(self.said):
+                if ends_sweep:
+                    kept = results_of_step(step, None, runner, mock.Mock())
+                    self.assertEqual(kept, {"ranks": [], "coordinator": None})
+                    step.work.sweep = ""
+                self.assertRaisesRegex(Failure, "^batch-4: rank 0", results_of_step, step, None, runner,
+                                       mock.Mock())
+
     def test_other_failure_of_a_sweep_ends_it_all(self):
         with self.assertRaisesRegex(Failure, "^data-parallel-1-devices-batch-2: rank 0 ended with "
                                     "exit code 1"):
@@ -242,6 +305,19 @@ class Conducting(Conducted):
         self.assertNotEqual(mark("1gbit"), mark("100mbit"))
         self.assertNotEqual(mark("1gbit"), mark("1gbit", "100mbit"))
         self.assertEqual(mark("1gbit", "100mbit"), mark("2gbit", "100mbit"))
+
+    def test_other_version_is_run_anew(self):
+        self.conduct(FakeRunner())
+        self.assertEqual(len(self.conduct(FakeRunner(), versions={"gradwire": "2"})), RUNS)
+
+    def test_all_that_decides_what_a_run_measures_makes_it_another_one(self):
+        run = Run([["/x/gradwire-worker", "--lr", "1"]])
+        others = (run, Run([["/x/gradwire-worker", "--lr", "2"]]), Run(run.ranks * 2),
+                  Run(run.ranks, coordinator=False), Run(run.ranks, environment={"A": "b"}),
+                  Run(run.ranks, inputs=("digest",)))
+        marks = {fingerprint(other, request_of(self.out, hosts=hosts))
+                 for other in others for hosts in ("", "auto")}
+        self.assertEqual(len(marks), 2 * len(others))
 
     def test_equal_version_in_another_folder_goes_on(self):
         self.conduct(FakeRunner())
@@ -324,6 +400,13 @@ class Conducting(Conducted):
     def test_links_are_refused_by_experiments_that_do_not_take_them(self):
         self.assert_refused("^--link: got experiment course, expected time-to-accuracy$",
                             link=[{"rate": "1gbit", "gbit": 1}])
+
+    def test_other_options_are_refused_by_experiments_that_do_not_take_them(self):
+        for name, value, takers in (("target", 0.5, "time-to-accuracy"),
+                                    ("weights", "/w", "data-parallel"),
+                                    ("pretrain", 3, "data-parallel")):
+            self.assert_refused(f"^--{name}: got experiment course, expected {takers}$",
+                                **{name: value})
 
     def test_links_that_cannot_be_shaped_are_said(self):
         self.conduct(FakeRunner(), words=["time-to-accuracy"], link=[{"rate": "1gbit", "gbit": 1}])

@@ -196,6 +196,16 @@ class Numbers(unittest.TestCase):
             self.assertEqual([row["way"] for row in table.rows],
                              ["DataParallel"] * (rows // 2) + ["DDP ranks"] * (rows // 2))
 
+    def test_tables_1_and_q1_have_epochs_of_one_device_and_of_several(self):
+        found = measured()
+        self.assertEqual([(row["batch"], row["iterations"], row["seconds"])
+                          for row in lab_tables.first_table(found).rows],
+                         [(32, 1563, 0.75 * 1563), (128, 391, 2.75 * 391)])
+        rows = {(row["devices"], row["batch"]): row for row in lab_tables.speedup_table([found], "").rows}
+        self.assertEqual((rows[1, 32]["epoch"], rows[1, 32]["speedup"]), (1563.0, 1.0))
+        self.assertEqual(rows[4, 32]["epoch"], 1.5 * 391)
+        self.assertAlmostEqual(rows[4, 32]["speedup"], 1563 / (1.5 * 391))
+
     def test_rest_is_what_computation_leaves_of_the_epoch(self):
         row = lab_tables.split_table([measured()]).rows[0]
         self.assertAlmostEqual(row["computation"], 0.75 * 1563 / 4)
@@ -309,6 +319,33 @@ class Answers(unittest.TestCase):
         self.assertIn("16 times as large, so lr is 0.08 instead of 0.005", said)
         self.assertIn("from 0.005 to 0.08 over the first 2 epochs, here 60 iterations, by 0.00125 in each",
                       said)
+
+
+class Data(unittest.TestCase):
+    def test_bytes_of_an_iteration_are_told_by_kind(self):
+        results = {"buffers-false": trained(1.0, ranks=2, sent=500),
+                   "buffers-true": trained(1.0, ranks=2, sent=511)}
+        self.assertEqual([(row["kind"], row["bytes"]) for row in lab_data.kinds_table(results).rows],
+                         [("gradients", 1000), ("BatchNorm statistics of rank 0", 22),
+                          ("parameters", 0)])
+
+    def test_samples_of_each_rank_and_epoch_are_listed(self):
+        orders = {f"set-epoch-{name}": Ordered([[[1, 2], [3, 4]], second])
+                  for name, second in (("true", [[5, 6], [7, 8]]), ("false", [[1, 2], [3, 4]]))}
+        self.assertEqual([tuple(row.values()) for row in lab_data.order_table(orders).rows],
+                         [("true", 0, "1 2", "5 6"), ("true", 1, "3 4", "7 8"),
+                          ("false", 0, "1 2", "1 2"), ("false", 1, "3 4", "3 4")])
+
+    def test_distance_of_each_rank_is_from_rank_0_and_its_accuracy_in_percent(self):
+        def of(*floats):
+            return {"buffers_sha256": str(floats), "test": {"accuracy": 0.25},
+                    "buffers": base64.b64encode(array.array("f", floats).tobytes()).decode()}
+        runs = {f"buffers-{name}": Trained([{"records": [], "summary": of(*floats)} for floats in ranks])
+                for name, ranks in (("true", ((3, 4), (3, 4))), ("false", ((3, 4), (3, 14))))}
+        self.assertEqual([(row["broadcast"], row["rank"], row["distance"], row["accuracy"])
+                          for row in lab_data.drift_table(runs).rows],
+                         [("true", 0, 0.0, 25.0), ("true", 1, 0.0, 25.0), ("false", 0, 0.0, 25.0),
+                          ("false", 1, 2.0, 25.0)])
 
 
 class Verdicts(unittest.TestCase):

@@ -93,6 +93,16 @@ class LargeBatch(unittest.TestCase):
                                              large_batch.WAYS)
         self.assertEqual([row["loss"] for row in table.rows], [1.0, 2.0, 1.8, 1.5])
         self.assertEqual([row["lr"] for row in table.rows], [0.1, 0.1, 1.6, 1.6])
+        self.assertEqual([(row["devices"], row["batch"], row["steps"], row["accuracy"])
+                          for row in table.rows], [(1, 128, 469, 50.0), *[(4, 2048, 30, 50.0)] * 3])
+
+    def test_losses_of_an_epoch_are_means_over_the_ranks(self):
+        run = Trained([{"records": [], "summary": {"epochs": [
+            {"loss": loss, "accuracy": accuracy}, {"loss": loss / 2, "accuracy": accuracy}]}}
+                       for loss, accuracy in ((1.0, 0.25), (3.0, 0.75))])
+        table, _ = large_batch.by_epoch({way.name: run for way in large_batch.WAYS})
+        self.assertEqual([(row["epoch"], row["warm-up"]) for row in table.rows], [(1, 2.0), (2, 1.0)])
+        self.assertEqual(large_batch.last_accuracy({"small": run}, large_batch.SMALL), 50.0)
 
     def test_verdicts_go_by_the_last_loss(self):
         for claim, better, worse in ((large_batch.worse_claim, {}, {"none": 0.5}),
@@ -169,6 +179,13 @@ class Shows(unittest.TestCase):
         self.assertEqual(self.verdicts([size * 3 // 2] * 3 + [2 * size], [size] * 4),
                          [NOT_CONFIRMED, NOT_CONFIRMED])
 
+    def test_links_are_listed_from_sender_to_receiver(self):
+        rows = [row for row in collectives.links_table(self.results()).rows
+                if (row["op"], row["backend"]) == ("reduce", "tree")]
+        self.assertEqual([(row["link"], row["bytes"]) for row in rows][:3],
+                         [("0 → 1", 16), ("0 → 2", 16), ("1 → 0", 16)])
+        self.assertEqual(len(rows), len(TREE_LINKS))
+
     def test_nothing_that_comes_out_is_a_dot(self):
         self.assertEqual(collectives.values_text([None, 1.5, 30.0]), "· 1.5 30")
 
@@ -211,6 +228,22 @@ class Collectives(unittest.TestCase):
         result = Averaged([{"seconds": [1, 5], "wrong": 0, "bytes_sent": 8},
                            {"seconds": [2, 3], "wrong": 1, "bytes_sent": 6}])
         self.assertEqual((result.seconds, result.wrong, result.sent), ([2, 5], 1, [4, 3]))
+
+    def test_times_are_medians_in_milliseconds(self):
+        setting, results = self.averaged((0.001, 0.5))
+        results["ring-4000"] = Averaged([{"seconds": [0.002, 0.003, 0.1], "wrong": 0, "bytes_sent": 1}])
+        table, picture = collectives.times(setting, results)
+        self.assertEqual([(row["bytes"], row["ring"], row["tree"]) for row in table.rows],
+                         [(4000, 3.0, 1.0), (240000000, 500.0, 500.0)])
+        (ring,) = (one for one in picture.drawing["series"] if one["name"] == "ring")
+        self.assertEqual((ring["x"], ring["y"]), ([4000, 240000000], [3.0, 500.0]))
+
+    def test_fitted_latency_is_in_milliseconds_and_bandwidth_in_gigabytes_a_second(self):
+        sizes = (4, 4000, 4000000, 40000000)
+        setting, results = self.averaged([0.002 + size / 2e9 for size in sizes], sizes=sizes)
+        for row in collectives.fit_table(setting, results).rows:
+            self.assertAlmostEqual(row["latency"], 2.0)
+            self.assertAlmostEqual(row["bandwidth"], 2.0)
 
     def test_pieces_take_their_number_times_one(self):
         scale = {"sizes": (4, 4000, 240000000)}

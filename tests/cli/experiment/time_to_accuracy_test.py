@@ -149,6 +149,33 @@ class Said(unittest.TestCase):
         self.assertEqual(study_of(setting_of()).target, 0.5)
         self.assertEqual(study_of(setting_of(target=0.6)).target, 0.6)
 
+    def test_all_seeds_count_in_the_target_and_in_the_verdicts(self):
+        setting = setting_of()
+        results = results_of(setting)
+        name = tta.name_of(TASK, tta.FLOAT32, tta.links(setting)[0], SCALE["seeds"][-1])
+        results[name] = trained((0.6, 0.7), hashes="ab")
+        study = tta.Study(setting, results, TASK, tta.links(setting)[0])
+        self.assertAlmostEqual(study.target, 0.55)
+        self.assertAlmostEqual(row_of(study, study.float32)["accuracy"], 75.0)
+        claim = tta.models_claim(setting, results)
+        self.assertEqual((claim.verdict, claim.numbers), (NOT_CONFIRMED, f"not so: {name}"))
+
+    def test_row_has_medians_and_ends_of_all_seeds_in_their_units(self):
+        curves = [[Point(seconds, sent, accuracy)] for seconds, sent, accuracy in (
+            (1.0, 25e6, 0.8), (9.0, 35e6, 0.7), (2.0, 90e6, 0.9))]
+        row = row_of(study_of(setting_of(target=0.7)), Outcome(tta.OWN[1], curves, 0.7))
+        self.assertEqual((row["reached"], row["seconds"], row["megabytes"], row["run_seconds"],
+                          row["run_megabytes"]), ("3 of 3", 2.0, 35.0, 2.0, 50.0))
+        self.assertEqual([round(row[name], 6) for name in ("accuracy", "lowest", "highest")],
+                         [80, 70, 90])
+
+    def test_figures_are_of_seconds_and_of_megabytes(self):
+        setting = setting_of()
+        findings = tta.find(setting, results_of(setting, fp32=trained((0.5, 0.8), sent=3e6)))
+        for picture, x in zip(findings.pictures, ([2.0, 4.0], [3.0, 6.0])):
+            first = picture.drawing["series"][0]
+            self.assertEqual((first["name"], first["x"], first["y"]), ("float32", x, [50.0, 80.0]))
+
     def test_method_that_ends_lower_is_shown_lower(self):
         study = study_of(setting_of(target=0.75), int8=trained((0.5, 0.7), sent=250))
         row = row_of(study, outcome(study, "int8"))
@@ -204,6 +231,18 @@ class Said(unittest.TestCase):
         claim = tta.best_claim([study])
         self.assertEqual(claim.verdict, CONFIRMED)
         self.assertNotIn("PyTorch", claim.numbers)
+
+    def test_every_task_and_link_counts_in_the_verdicts(self):
+        setting = setting_of(hosts="p", peers=True, threads=1, target=0.75, link=RATES)
+        good = results_of(setting, **{method.name.replace("-", "_"): trained(
+            (0.5, 0.8), (0.5, 0.5), sent=10) for method in tta.methods(setting) if method.is_leaner})
+        bad = results_of(setting, fp32=trained((0.5, 0.8), (0.1, 0.1), sent=10),
+                         top_k=trained((0.1, 0.2)), gloo_ddp=trained((0.5, 0.9)))
+        for results, verdict in (((good, good), CONFIRMED), ((good, bad), NOT_CONFIRMED),
+                                 ((bad, good), NOT_CONFIRMED)):
+            studies = [tta.Study(setting, of_link, TASK, link) for of_link, link in zip(results, RATES)]
+            for claim in (tta.bytes_claim, tta.reach_claim, tta.best_claim, tta.peer_claim):
+                self.assertEqual(claim(studies).verdict, verdict, claim)
 
     def test_peers_end_must_be_near(self):
         setting = setting_of(peers=True)

@@ -297,6 +297,14 @@ class Frames(unittest.TestCase):
         self.assertLess(self.link.round_trip, 0.3)
         self.assertFalse(self.link.awaits_time)
 
+    def test_clock_of_the_other_side_was_read_half_way(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        self.link.beat()
+        number, (sent, here) = self.link._beats.popitem()
+        self.link._beats[number] = sent - 100, here
+        self.link.feed(frame(BEAT, number, repr(here + 50).encode()))
+        self.assertAlmostEqual(self.link.clock_ahead, 0, delta=10)
+
     def test_lease_leaves_the_other_side_time_to_notice_first(self):
         for lease, expected in ((1, 5), (5, 5), (60, 60)):
             self.assertEqual(Link("h", "ssh", FakeSet(), lease)._lease, expected)

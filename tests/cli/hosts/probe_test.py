@@ -115,6 +115,13 @@ class Files(unittest.TestCase):
         self.assertNotEqual(before[0], after[0])
         self.assertEqual(before[1], after[1])  # same name and size
 
+    def test_sums_are_made_for_who_asks_for_them(self):
+        self.write("b", b"12")
+        digest = hashlib.sha256(b"12").hexdigest()
+        for asked, expected in (({}, ""), ({"sums": True}, digest)):
+            found = probe.answer({"folder": str(self.folder), **asked})["data"]
+            self.assertEqual(found["files"], {"b": [2, expected]})
+
     def test_sum_tells_names_apart(self):
         self.write("b", b"12")
         before = probe.data_in(self.folder, True)["sum"]
@@ -162,6 +169,17 @@ class Machine(unittest.TestCase):
     def test_other_processors_have_other_names(self):
         found = self.machine(self.ARM)
         self.assertEqual((found["model"], found["flags"], found["memory"]), ("0xd0c", ["asimd"], 0))
+
+    def test_cores_are_those_that_a_program_may_use_and_cpus_all(self):
+        with mock.patch.object(os, "sched_getaffinity", lambda pid: {3}), \
+                mock.patch.object(os, "cpu_count", lambda: 8):
+            found = self.machine(self.LINES)
+        self.assertEqual((found["cores"], found["cpus"]), (1, 8))
+
+    def test_free_room_is_what_a_user_may_fill(self):
+        disk = mock.Mock(f_bavail=3, f_bfree=5, f_blocks=9, f_frsize=4096, f_bsize=1 << 20)
+        with mock.patch.object(os, "statvfs", lambda path: disk):
+            self.assertEqual(self.machine(self.LINES)["free"], 3 * 4096)
 
     def test_room_is_that_of_tmpdir(self):
         with tempfile.TemporaryDirectory() as folder:

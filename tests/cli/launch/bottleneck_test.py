@@ -28,7 +28,7 @@ def carries(ranks, mean, adopted=()):
 
 
 def judged(*ranks):
-    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"], ["local-sgd"],
+    return bottleneck(ranks, ["ddp", "parameter-server"], ["coordinator", "ring"], ["local-sgd"],
                       ["parameter-server"])
 
 
@@ -95,6 +95,17 @@ class Bottleneck(unittest.TestCase):
         self.assertIn("try a larger H (--sync local-sgd:H) or --delay (",
                       exposed(sync="local-sgd:4"))
 
+    def test_exposed_between_own_models_advises_half_bytes_and_no_codec(self):
+        sentence = exposed(sync="local-sgd:4")
+        self.assertIn("--wire bf16 (half the bytes)", sentence)
+        self.assertNotIn("--compress", sentence)
+
+    def test_exposed_towards_a_served_model_advises_staleness_and_no_other_wire(self):
+        sentence = exposed(sync="parameter-server")
+        self.assertIn("try a larger --staleness (fewer waits for slow ranks), or aggregators on "
+                      "further hosts, a larger --batch-size", sentence)
+        self.assertNotIn("--wire", sentence)
+
     def test_exposed_with_a_back_end_of_fp32_alone_advises_no_wire(self):
         self.assertNotIn("--wire", exposed(backend="gloo"))
 
@@ -109,6 +120,11 @@ class Bottleneck(unittest.TestCase):
     def test_exposed_in_unknown_setup_says_if_not_used(self):
         self.assertIn("--sync ddp and --wire bf16 if they were not used",
                       exposed(sync=None, backend=None, wire=None))
+
+    def test_wait_and_share_of_the_links_are_means_over_the_ranks(self):
+        self.assertIn("47.0 of 100.0 ms an iteration (47 %), with the links at 30 % of their speed",
+                      judged(rank(0, exposed=0.05, link_share=0.2),
+                             rank(1, exposed=0.044, link_share=0.4)))
 
     def test_waiting_for_data_is_named(self):
         self.assertIn("waiting for data, 400.0 of 500.0 ms",
@@ -144,6 +160,17 @@ class Bottleneck(unittest.TestCase):
             "Bottleneck: rank 1, whose own work takes 100.0 ms an iteration, the others' 50.0 ms "
             "(most of it waiting for data); look at what else its host does, or give it another.")
 
+    def test_one_quick_rank_does_not_make_another_one_slow(self):
+        # Own work of 20, 90, 90 and 95 ms: the median of the others is 90, their mean 67.
+        sentence = judged(rank(0, exposed=0.08), rank(1, exposed=0.01), rank(2, exposed=0.01),
+                          rank(3, exposed=0.005))
+        self.assertRegex(sentence, "^Bottleneck: computation ")
+
+    def test_own_work_of_the_others_is_their_median(self):
+        sentence = judged(rank(0, exposed=0.07), rank(1, exposed=0.05), rank(2, exposed=0.045), rank(3))
+        self.assertIn("rank 3, whose own work takes 100.0 ms an iteration, the others' 50.0 ms",
+                      sentence)
+
     def test_worker_that_took_over_a_lost_rank_is_no_straggler_but_the_loss_is(self):
         # The worker of rank 0 carried rank 2 on in half of the iterations that count for it.
         self.assertEqual(
@@ -152,6 +179,13 @@ class Bottleneck(unittest.TestCase):
             "Bottleneck: the loss of a worker: since rank 2 was lost, the worker of ranks 0, 2 computes "
             "2 ranks one after the other, so its own work takes 100.0 ms an iteration, that of the "
             "others 50.0 ms; start the next run with all workers.")
+
+    def test_all_ranks_of_several_losses_are_named(self):
+        carrier = carries([0, 2, 3], 3)
+        carrier["failures"]["recoveries"] = [{"adopted": [2]}, {"adopted": [3]}]
+        sentence = judged(rank(0, exposed=0.02, **carrier), rank(1, exposed=0.07))
+        self.assertIn("since ranks 2, 3 were lost, the worker of ranks 0, 2, 3 computes 3 ranks",
+                      sentence)
 
     def test_worker_that_is_slow_for_each_rank_that_it_carries_is_a_straggler(self):
         sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),

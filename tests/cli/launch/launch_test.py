@@ -191,12 +191,48 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.run_all(coordinator=None, workers=4, world_size=4), 1)
         self.assertIn("no summary of ranks 2, 3", self.said())
 
+    def test_summary_of_a_rank_that_was_not_lost_is_missed_beside_a_loss(self):
+        self.supervisor.lost = [Lost("rank 1", "was killed", LOSS, ranks=frozenset([1]))]
+        self.assertEqual(self.run_all(coordinator=None, summaries=1, workers=3, world_size=3), 1)
+        self.assertIn("gradwire launch: no summary of rank 2", self.terminal.lines[ERR])
+
+    def test_bottleneck_knows_the_kind_of_each_sync_and_back_end(self):
+        times = {"phase_seconds": {"exposed_communication": 0.4}, "wire": "fp32", "backend": "ring"}
+        kinds = {"overlapping": ["ddp", "parameter-server"], "halving": ["ring"],
+                 "periodic": ["diloco"], "served": ["parameter-server"]}
+        for sync, advice in (("ddp", "try --wire bf16 (half the bytes) or --compress int8"),
+                             ("all-reduce", "try --sync ddp (transfers run beside backward), --wire"),
+                             ("diloco:4", "try a larger H (--sync diloco:H) or --delay (transfers run "
+                              "beside further steps), --wire"),
+                             ("parameter-server", "try a larger --staleness")):
+            for number in range(2):
+                self.file(f"summary-{number}.json",
+                          json.dumps({**SUMMARY, **times, "rank": number, "sync": sync}))
+            self.launch(coordinator=None, **kinds).run()
+            self.assertIn(advice, self.terminal.lines[OUT][-1])
+
+    def test_losses_have_a_table_behind_that_of_the_ranks(self):
+        recovery = {"generation": 2, "first_step": 7, "lost_ranks": [1], "seconds_lost": 0.5,
+                    "carriers": [{"ranks": [0, 1]}]}
+        self.file("summary-0.json", json.dumps({**SUMMARY, "failures": {"recoveries": [recovery]}}))
+        self.file("summary-1.json", json.dumps({**SUMMARY, "rank": 1}))
+        self.assertEqual(self.launch(coordinator=None).run(), 0)
+        self.assertRegex("\n".join(self.terminal.lines[OUT]), r"\n +rank 1 +7 +ranks 0, 1 +0\.500 ")
+
     def test_trace_is_one_of_all_members(self):
         trace = self.folder / "trace.json"
         for process in range(2):
             self.file(f"trace-{process}.json", EVENT)
         self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 0)
         self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 2)
+
+    def test_trace_has_the_coordinators_part_too(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
+        for process in range(3):
+            self.file(f"trace-{process}.json", EVENT)
+        trace = self.folder / "trace.json"
+        self.assertEqual(self.run_all(trace=str(trace)), 0)
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 3)
 
     def test_trace_that_is_missing_fails_a_run_that_went_well(self):
         trace = self.folder / "trace.json"
@@ -226,6 +262,9 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.supervisor.started[1].command.environment["GRADWIRE_COORDINATOR"],
                          "10.0.0.1:7")
         self.assertIn("http://10.0.0.1:8/metrics", self.said())
+        hosts.bound_addresses.return_value = {"grpc": "0.0.0.0:7", "metrics": "0.0.0.0:9"}
+        self.run_all(hosts=hosts)
+        self.assertIn("watch the run on http://10.0.0.1:9/;", self.said())
 
     def test_log_that_could_not_be_fetched_does_not_hide_the_result(self):
         hosts = mock.Mock()
@@ -233,6 +272,19 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.run_all(coordinator=None, hosts=hosts), 0)
         self.assertEqual(self.said(), "gradwire launch: a log is still on host a: /tmp/x")
         self.assertTrue(self.terminal.lines[OUT])
+
+    def test_run_with_checkpoints_that_failed_is_said_to_be_continued(self):
+        hint = ("gradwire launch: the same command continues the run from its last checkpoint in "
+                "'/runs/a' (--resume auto)")
+        with_folder = {"run-dir": "/runs/a"}
+        for exit_code, coordinator, said in (
+                (1, with_folder, True), (137, with_folder, True), (EXIT_USAGE, with_folder, False),
+                (75, with_folder, False), (1, {"listen": "a:1"}, False)):
+            self.terminal.lines[ERR].clear()
+            self.supervisor = FakeSupervisor(cause="rank 0 failed", exit_code=exit_code)
+            self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
+            self.assertEqual(self.run_all(coordinator=coordinator), exit_code)
+            self.assertEqual(hint in self.terminal.lines[ERR], said, (exit_code, coordinator))
 
 
 class Outputs(unittest.TestCase):
@@ -256,6 +308,13 @@ class Outputs(unittest.TestCase):
 
 
 class Main(unittest.TestCase):
+    def test_mpirun_that_cannot_run_is_refused_before_anything_starts(self):
+        request = {**REQUEST, "mpirun": True, "programs": {"mpi": "/no/libgradwire_mpi.so"}}
+        with mock.patch.object(Launch, "run") as run, \
+                self.assertRaisesRegex(WrongUsage, "^--backend mpi: no /no/libgradwire_mpi.so; "):
+            launch.main(request, [])
+        self.assertFalse(run.called)
+
     def test_this_machine_or_hosts(self):
         for hostfile, expected in (("", "run"), ("hosts", "launch_on_hosts")):
             with mock.patch.object(launch, "launch_on_hosts", return_value=7) as there, \

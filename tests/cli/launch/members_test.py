@@ -61,7 +61,8 @@ class Coordinator(unittest.TestCase):
         self.assertNotIn("GRADWIRE_TOKEN_FILE", environment)
 
     def test_what_encrypts_is_for_all(self):
-        given = {"tls-cert": "c", "tls-key": "k", "tls-ca": "ca", "insecure": "true"}
+        given = {"tls-cert": "c", "tls-key": "k", "tls-ca": "ca", "insecure": "true",
+                 "plain-http": "true"}
         made = members_of(coordinator=given)
         self.assertIn("--tls-cert", made.coordinator().command.argv)
         for member in (made.worker(0, "a:1", 0), made.program(0, "a:1")):
@@ -69,6 +70,7 @@ class Coordinator(unittest.TestCase):
             self.assertEqual([environment[f"GRADWIRE_TLS_{name}"] for name in ("CERT", "KEY", "CA")],
                              ["c", "k", "ca"])
             self.assertEqual(environment["GRADWIRE_INSECURE"], "true")
+            self.assertEqual(environment["GRADWIRE_PLAIN_HTTP"], "true")
 
     def test_lingers_as_long_as_it_was_told(self):
         self.assertEqual(members_of(linger_seconds=15).coordinator().linger, 15)
@@ -162,6 +164,11 @@ class Worker(unittest.TestCase):
         self.assertEqual(argv_of(1, "--lr", "1", workers=2, **differing),
                          ["/bin/gradwire-worker", "--lr", "1", "--log-jsonl", "d/run.rank{rank}.jsonl",
                           "--metrics", "127.0.0.1:9501"])
+
+    def test_workers_listen_at_ports_of_their_own(self):
+        for number, options in ((0, []), (1, ["--listen", "10.0.0.1:9602"])):
+            self.assertEqual(argv_of(number, workers=2, world_size=4, listen="10.0.0.1:9600"),
+                             ["/bin/gradwire-worker", *options])
 
     def test_several_ranks_have_a_log_each_and_their_first_ones_address(self):
         differing = {"log_jsonl": "run.jsonl", "metrics": "127.0.0.1:9500"}
@@ -274,6 +281,14 @@ class OnHosts(unittest.TestCase):
         for rank, local in ((0, "0"), (1, "1"), (2, "0")):
             environment = made.program(rank, "10.10.1.1:5").command.environment
             self.assertEqual(environment["LOCAL_RANK"], local)
+
+    def test_each_program_runs_on_its_host_and_knows_how_many_are_there(self):
+        made = self.made(program="/bin/sh", world_size=3)
+        programs = [made.program(rank, "10.10.1.1:5") for rank in range(3)]
+        self.assertEqual([program.command.link for program in programs],
+                         ["link a", "link a", "link b"])
+        self.assertEqual([program.command.environment["LOCAL_WORLD_SIZE"] for program in programs],
+                         ["2", "2", "1"])
 
     def test_programs_share_the_cores_of_their_host(self):
         made = self.made(program="/bin/sh", world_size=3)

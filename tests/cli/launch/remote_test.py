@@ -109,8 +109,10 @@ class Prepare(OnHosts):
             facts["sizes"] = {"/w": 9}
         self.hosts(dataset="cifar10", data_dir="/d", weights="/w").prepare([])
         (asked,) = self.asked
-        self.assertEqual((asked["folder"], asked["files"], asked["holds"], asked["programs"]),
-                         ("/d", ["/w"], ["10.0.0.1", "10.0.0.2"],
+        addresses = ["10.0.0.1", "10.0.0.2"]
+        self.assertEqual((asked["folder"], asked["files"], asked["holds"], asked["towards"],
+                          asked["programs"]),
+                         ("/d", ["/w"], addresses, addresses,
                           ["/bin/gradwire-worker", "/bin/gradwire-coordinator"]))
 
     def test_all_that_is_wrong_is_told_at_once(self):
@@ -125,6 +127,38 @@ class Prepare(OnHosts):
         self.assertIn("nothing was started", lines[2])
         self.assertEqual(told.exception.exit_code, EXIT_USAGE)
         self.assertEqual(self.supervisor.started, [])
+
+    def test_each_check_of_the_hosts_is_made_before_a_run(self):
+        data = {"files": {}, "count": 0, "bytes": 0, "problem": "", "sum": ""}
+        control = [["eth0", "8.8.8.2", 24, 1500], ["eth1", "192.168.7.2", 24, 1500]]
+        for changes, said, more in (
+                ({"version_problem": "no such file"}, "host b: no such file", {}),
+                ({"held": []}, "host b: its name means 10.0.0.2 here", {}),
+                ({"interfaces": [["eth0", "10.0.0.2", 16, 1500], ["eth1", "10.0.0.9", 24, 1500]]},
+                 "host b: its name means 10.0.0.2, in network 10.0.0.0/16", {}),
+                ({"from": {"10.0.0.1": ""}}, "host b: no route to 10.0.0.1", {}),
+                ({"free": 1}, "host b: got 0 MiB free in /tmp", {}),
+                ({"sizes": {"/w": None}}, "host b: no '/w'", {"weights": "/w"}),
+                ({"data": data}, "host b: '/d': no files", {"dataset": "mnist", "data_dir": "/d"})):
+            found = {"sizes": {"/w": 9}, "data": {**data, "count": 1, "sum": "a"}} if more else {}
+            self.facts = [{**self.facts_of(f"10.0.0.{place}"), **found} for place in (1, 2)]
+            self.facts[1].update(changes)
+            with self.subTest(said):
+                self.assertEqual(self.assert_refused(said, **more), EXIT_USAGE)
+        self.facts = [self.facts_of("8.8.8.1"), {**self.facts_of("8.8.8.2"), "interfaces": control}]
+        self.facts[0]["interfaces"].append(["eth1", "192.168.7.1", 24, 1500])
+        with mock.patch.object(remote, "addresses_of", lambda lines: ["8.8.8.1", "8.8.8.2"]):
+            self.assert_refused("host b: its name means 8.8.8.2, in the control network")
+
+    def test_every_host_gets_the_token_of_the_file(self):
+        token = self.folder / "token"
+        token.write_text("a-secret-of-some-length\n")
+        self.supervisor.missing = FakeProcess(0)
+        self.hosts(token_file=str(token)).prepare([])
+        self.assertEqual([(command.link.name, command.argv[-1], command.stdin)
+                          for command in self.supervisor.commands],
+                         [("a", "/tmp/a/token", "a-secret-of-some-length"),
+                          ("b", "/tmp/b/token", "a-secret-of-some-length")])
 
     def test_host_that_is_lost_is_told_before_any_question(self):
         hosts = self.hosts()

@@ -62,6 +62,8 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(ring["worker_bytes"], round((55386684 + 22080) / 10))
         self.assertAlmostEqual(ring["transfer_seconds"], (55386684 + 22080) * 1e-9)
         self.assertEqual(report.parts[1].rows[0]["what"], "models, averaged")
+        self.assertEqual(report.environment["exchange"],
+                         "after every 10 steps; bytes and transfer are means of a step")
 
     def test_transfer_takes_as_long_as_the_busiest_link(self):
         through, ring = rows(plan_of())
@@ -121,7 +123,8 @@ class PlanTest(unittest.TestCase):
         report = plan_of(measured=MEASURED)
         through, ring = rows(report)
         self.assertNotIn("measured_seconds", through)
-        self.assertEqual((ring["measured_seconds"], ring["measured_bytes"]), (1.5, 100))
+        self.assertEqual((ring["measured_seconds"], ring["measured_exposed_seconds"],
+                          ring["measured_bytes"]), (1.5, 0.5, 100))
         self.assertIn("measured_seconds", fields(report))
         self.assertEqual(report.environment["measured"], "sync all-reduce, backend ring")
 

@@ -111,6 +111,15 @@ class MadeHostsTest(unittest.TestCase):
         self.assertEqual(made.call_args.args[:3], (3, 2, 4 << 30))
         self.assertLessEqual({"/usr/bin", "/"}, {*made.call_args.args[3]})
 
+    def test_hosts_find_programs_data_and_the_working_folder(self):
+        with mock.patch.object(os, "getcwd", lambda: "/etc"):
+            self.assertEqual(made_hosts.folders_of(request_of(
+                programs={"worker": "/usr/bin/env", "peers": "/usr/lib"}, data_dir="/usr/share")),
+                ["/etc", "/usr/bin", "/usr/lib", "/usr/share"])
+
+    def test_containers_get_the_folders_that_are_mounts(self):
+        self.assertEqual(containers.volumes(["/", "/proc"]), ["--volume", "/proc:/proc:ro"])
+
     def test_host_has_a_core_at_least(self):
         self.assertEqual([made_hosts.cores_of_host(4, cores) for cores in (1, 4, 9)], [1, 1, 2])
 

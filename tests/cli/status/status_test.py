@@ -10,9 +10,12 @@ import sys
 import tempfile
 import termios
 import unittest
+from unittest import mock
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.runs.failure import Failure
+from cli.status import http_client, status
 from sample import body_of, running
 from scripted_server import ScriptedServer, http_answer, unused_address
 
@@ -117,6 +120,30 @@ class Status(unittest.TestCase):
         self.assertEqual(shown.returncode, 1)
         self.assertEqual(shown.stderr,
                          "gradwire status: cannot write to stdout: no space left on device\n")
+
+
+class Ask(unittest.TestCase):
+    def failure_of(self, error):
+        with mock.patch.object(http_client, "get", side_effect=error), \
+                self.assertRaises(Failure) as raised:
+            status.ask("h:1")
+        return raised.exception
+
+    def test_coordinator_that_is_slow_is_try_again_but_not_gone(self):
+        """A watcher would else say that the run is over."""
+        slow = self.failure_of(http_client.TooSlow("no whole answer within 5s"))
+        self.assertEqual((type(slow), slow.exit_code, str(slow)), (
+            Failure, 75, "cannot reach a coordinator's --metrics at h:1: no whole answer within 5s"))
+        gone = self.failure_of(http_client.Unreachable("connection refused"))
+        self.assertEqual((type(gone), gone.exit_code), (status.Unreachable, 75))
+
+    def test_certificates_that_are_of_no_use_are_named(self):
+        files = {"cert": "/no/c.pem", "key": "/no/k.key", "ca": "/no/ca.pem"}
+        with self.assertRaises(Failure) as raised:
+            status.context_of(files)
+        self.assertEqual((str(raised.exception), raised.exception.exit_code), (
+            "--tls-cert, --tls-key, --tls-ca: cannot use /no/c.pem, /no/k.key, /no/ca.pem: "
+            "No such file or directory", 2))
 
 
 class Terminal(unittest.TestCase):

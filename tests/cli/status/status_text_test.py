@@ -49,6 +49,30 @@ class Lines(unittest.TestCase):
                       "slowest: rank 1, 350.0 ms of own work an iteration; the others 250.0 ms\n",
                       text_of(running()))
 
+    def test_speed_and_time_left_are_of_the_mean_iteration_and_of_all_ranks(self):
+        status = running(total_steps=117)
+        status["ranks"][1].update(iteration_seconds=0.2, samples=4)
+        self.assertIn("step 17 of 117, 300.0 ms an iteration, 40.0 images/s, loss 2.0000, 30s left\n"
+                      "exposed communication: 33 % of the last iteration\n", text_of(status))
+
+    def test_all_settings_that_decide_the_speed_are_shown(self):
+        settings = {name: f"x{place}" for place, name in enumerate((
+            "model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb"))}
+        self.assertIn(f"\n{', '.join(f'{name} {value}' for name, value in settings.items())}\n",
+                      text_of(running(settings={**settings, "lr": "1"})))
+
+    def test_checkpoint_has_its_step_age_size_and_duration(self):
+        kept = {"step": 16, "age_seconds": 125.4, "bytes": 73_500_000, "seconds": 0.25}
+        self.assertIn("\nlast checkpoint: before step 16, 2m5s ago, 73.5 MB, written in 0.25 s\n",
+                      text_of(running(checkpoint=kept)))
+        for checkpoint in (None, {"step": None, "age_seconds": 1}, {"step": 3}):
+            self.assertNotIn("checkpoint", text_of(running(checkpoint=checkpoint)))
+
+    def test_ledger_that_is_not_on_the_disk_any_more_says_why(self):
+        self.assertIn("\nsteps are not recorded any more: no space left on device\n",
+                      text_of(running(not_durable="no space left on device")))
+        self.assertNotIn("recorded", text_of(running(not_durable="")))
+
     def test_ranks_are_a_table_in_milliseconds(self):
         self.assertIn(
             "\n\n    rank    state   steps  iteration ms    data  forward  backward  communication  "
@@ -67,6 +91,15 @@ class Lines(unittest.TestCase):
         status["ranks"].append({**status["ranks"][1], "rank": 2})
         self.assertIn("slowest: rank 1 (its worker carries rank 2 too), 350.0 ms of own work an "
                       "iteration; the others 250.0 ms\n", text_of(status))
+
+    def test_own_work_of_the_others_is_their_mean(self):
+        status = running(slowest_rank=0)
+        for rank, seconds in zip(status["ranks"], (0.35, 0.05)):
+            rank["work_seconds"] = seconds
+        status["ranks"].append({**status["ranks"][1], "rank": 2, "work_seconds": 0.25,
+                                "address": "10.10.1.3:29401"})
+        self.assertIn("slowest: rank 0, 350.0 ms of own work an iteration; the others 150.0 ms\n",
+                      text_of(status))
 
     def test_workers_without_an_address_are_not_taken_for_one(self):
         status = running()
@@ -139,6 +172,14 @@ class Lines(unittest.TestCase):
         loss = {"step": 7, "ranks": [0, 1], "cause": "it left", "seconds_lost": None, "carriers": []}
         self.assertIn("\nlost: 2 workers, 0.000 s lost in all\n  ranks 0, 1 in step 7: it left\n",
                       text_of(running(failures={"losses": 2, "last": [loss]})))
+
+    def test_of_many_losses_the_last_are_shown_and_all_counted(self):
+        losses = [self.loss(step=step) for step in range(100, 112)]
+        text = text_of(running(failures={"losses": 12, "seconds_lost": 5, "last": losses}))
+        self.assertIn("\nlost: 12 workers, 5.000 s lost in all\n", text)
+        self.assertNotIn("in step 101:", text)
+        for step in (102, 111):
+            self.assertIn(f"in step {step}:", text)
 
     def test_no_loss_is_not_mentioned(self):
         for failures in ({"losses": 0, "last": []}, {}, None, 3):
