@@ -5,7 +5,7 @@ trains for an epoch in their place, with some seeds, and the verdicts say so."""
 import dataclasses
 
 from cli.experiment.course_setups import DDP, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name
-from cli.experiment.study import CIFAR10, FULL, Statement, decide, report_part
+from cli.experiment.study import FULL, NEEDS_CIFAR10, Statement, decide, report_part
 from cli.experiment.work import LOSSES, Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
@@ -21,7 +21,7 @@ SEEDS_NOTE = f"Accuracies are means over {len(SEEDS)} seeds."
 OTHER_IMAGES, OTHER_SAMPLES, CIFAR10_SAMPLES = "fashion-mnist", 60000, 50000
 NEEDS_EPOCH = "needs an epoch (--scale quick or full)"
 ANY_SCALE = "--scale quick or full"
-OF_VGG = f"{ANY_SCALE}; with VGG-11, {CIFAR10} and {FULL}"
+OF_VGG = f"{ANY_SCALE}; with VGG-11, {NEEDS_CIFAR10} and {FULL}"
 
 LENGTH = Statement(
     "epoch", f"An epoch is {EPOCH} iterations at a total batch of {EPOCH_BATCH}.", "the assignment",

@@ -22,7 +22,7 @@ VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
 HOSTS = "a host for each worker (--hosts auto, --hosts podman or --hostfile)"
 NEEDS_RUNS = "needs runs that have not ended"
 NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
-CIFAR10 = "CIFAR-10 (--data-dir)"
+NEEDS_CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
 MADE_UP_IMAGES = ("The images of {} were made up (--dataset synthetic): their losses and accuracies say "
                   "nothing about learning.")

@@ -41,6 +41,8 @@ absl::Status CheckEnvironment(const v1::Hello& hello) {
 absl::Status CheckTexts(const v1::Hello& hello) {
   absl::Status status = CheckLength("version", hello.version(), kMostWord);
   status.Update(CheckLength("host", hello.host(), kMostName));
+  status.Update(CheckLength("id of shared memory", hello.memory(), kMostName));
+  status.Update(CheckLength("reason for no recovery", hello.cannot_recover(), kMostValue));
   status.Update(CheckEnvironment(hello));
   if (!hello.metrics().empty()) status.Update(ParseHostPort(hello.metrics()).status());
   if (hello.settings_size() > kMostSettings) {

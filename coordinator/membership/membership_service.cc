@@ -22,8 +22,9 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
     const auto* end = std::get_if<EndRun>(&action);
     if (end != nullptr && !end->status.ok()) return spdlog::level::err;
     if (close != nullptr && !close->status.ok()) level = spdlog::level::warn;
-    const bool warns =
-        std::holds_alternative<TellStraggler>(action) || std::holds_alternative<PauseRun>(action);
+    const bool warns = std::holds_alternative<TellStraggler>(action) ||
+                       std::holds_alternative<PauseRun>(action) ||
+                       std::holds_alternative<TellLoss>(action);
     if (warns) level = spdlog::level::warn;
   }
   return level;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -246,9 +247,10 @@ std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_add
   Json targets = Json::array();
   targets.push_back({{"targets", {std::string(own_address)}},
                      {"labels", {{"run", run}, {"program", "coordinator"}, {"__param_run", run}}}});
+  std::set<std::string> known;  // a worker with several ranks is one target
   for (const v1::RankStatus& rank : status.ranks()) {
     const bool is_there = rank.state() == "running" || rank.state() == "silent";
-    if (rank.metrics().empty() || !is_there) continue;
+    if (rank.metrics().empty() || !is_there || !known.insert(rank.metrics()).second) continue;
     targets.push_back(
         {{"targets", {rank.metrics()}},
          {"labels", {{"run", run}, {"program", "worker"}, {"rank", std::to_string(rank.rank())}}}});

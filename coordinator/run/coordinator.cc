@@ -241,7 +241,8 @@ void Coordinator::BeginView(const View& view) {
   view_ = view;
   if (!is_first) return;
   history_.Begin(view.world_size, begun);
-  history_.AddEvent({begun, Step(0), "started",
+  metrics_.SetStep(view.first_step);
+  history_.AddEvent({begun, view.first_step, "started",
                      absl::StrCat("the run began with ", view.members.size(), " workers")});
 }
 

@@ -188,6 +188,10 @@ struct OwnText {
 TEST_F(CheckHelloTest, LongestTexts_AreTakenAndOneByteMoreIsRefused) {
   const std::vector<OwnText> texts = {
       {"version", 64, [](v1::Hello* h, const std::string& text) { h->set_version(text); }},
+      {"id of shared memory", 256,
+       [](v1::Hello* h, const std::string& text) { h->set_memory(text); }},
+      {"reason for no recovery", 1024,
+       [](v1::Hello* h, const std::string& text) { h->set_cannot_recover(text); }},
       {"host", 256, [](v1::Hello* h, const std::string& text) { h->set_host(text); }},
       {"name of a setting", 64,
        [](v1::Hello* h, const std::string& text) { (*h->mutable_settings())[text] = "1"; }},

@@ -224,6 +224,14 @@ TEST_F(RunPagesTest, TargetsJson_WorkersThatServeMetrics_AndTheCoordinator) {
   EXPECT_EQ(targets[1]["labels"], json::parse(R"({"run":"12ab","program":"worker","rank":"1"})"));
 }
 
+TEST_F(RunPagesTest, TargetsJson_WorkerOfSeveralRanks_IsOneTarget) {
+  status_.add_ranks()->CopyFrom(status_.ranks(1));
+  status_.mutable_ranks(2)->set_rank(2);
+  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  ASSERT_EQ(targets.size(), 2);
+  EXPECT_EQ(targets[1]["labels"]["rank"], "1");
+}
+
 TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
   status_.mutable_ranks(1)->set_state("lost");
   EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);

@@ -155,12 +155,15 @@ TEST_F(CoordinatorCheckpointsTest, NextStart_ContinuesTheSameRunInTheNextEpoch) 
   coordinator_.reset();
   Begin();
   EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_resumed_step 4\n"));
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_step 4\n"));
   const nlohmann::json status = Status();
   EXPECT_EQ(status["run"], before["run"]);
   EXPECT_EQ(status["epoch"], 2);
   EXPECT_EQ(status["ranks"][0]["steps_done"], 4);
   EXPECT_EQ(status["events"][0]["kind"], "resumed");
   EXPECT_EQ(status["events"][0]["text"], "the run continues the checkpoint before step 4");
+  EXPECT_EQ(status["events"][1]["kind"], "started");
+  EXPECT_EQ(status["events"][1]["step"], 4);
 }
 
 }  // namespace
