@@ -117,12 +117,23 @@ class CheckpointKeeperTest : public ::testing::Test {
     options.world_size = 2;
     return options;
   }
-  KeptCheckpoint Keep(SaveState save, int keep = 3) {
+  static KeptCheckpoint KeepWith(const KeeperOptions& options, SaveState save) {
     std::promise<KeptCheckpoint> kept;
-    CheckpointKeeper keeper(OptionsWith(keep),
-                            [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
+    CheckpointKeeper keeper(options, [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
     keeper.Order(std::move(save));
     return kept.get_future().get();
+  }
+  KeptCheckpoint Keep(SaveState save, int keep = 3) {
+    return KeepWith(OptionsWith(keep), std::move(save));
+  }
+  // Changes a value of the checkpoint.
+  void Damage() const {
+    std::fstream file(absl::StrCat(folder_.path(), "/", CheckpointName(kStep),
+                                   "/model-00001-of-00001.safetensors"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.is_open());
+    file.seekp(-3, std::ios::end);
+    file.put('\xff');
   }
 
   std::vector<int64_t> Steps() const {
@@ -232,6 +243,15 @@ TEST_F(CheckpointKeeperTest, Order_DonorLost_OthersSendItsParts) {
   const KeptCheckpoint kept = Keep(save);
   EXPECT_TRUE(kept.status.ok()) << kept.status;
   EXPECT_THAT(Steps(), ElementsAre(kStep));
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (const std::string key : {"big", "small"}) {
+    std::vector<uint8_t> bytes(key == "big" ? 3 << 21 : 12);
+    ASSERT_TRUE((*opened)->resumed()->Read("model", key, 0, absl::MakeSpan(bytes)).ok()) << key;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      ASSERT_EQ(bytes[i], Worker::ValueAt(key, i)) << key << " " << i;
+    }
+  }
 }
 
 TEST_F(CheckpointKeeperTest, Order_OnlyHolderOfATensorLost_LeavesNothing) {
@@ -252,14 +272,7 @@ TEST_F(CheckpointKeeperTest, Order_StepIsPublishedAndSound_IsKept) {
 // By the run that continues an older one, because the newest was damaged.
 TEST_F(CheckpointKeeperTest, Order_ValuesOfThePublishedStepAreDamaged_IsWrittenAnew) {
   ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
-  const std::string folder = absl::StrCat(folder_.path(), "/", CheckpointName(kStep));
-  {
-    std::fstream file(absl::StrCat(folder, "/model-00001-of-00001.safetensors"),
-                      std::ios::in | std::ios::out | std::ios::binary);
-    ASSERT_TRUE(file.is_open());
-    file.seekp(-3, std::ios::end);
-    file.put('\xff');
-  }
+  ASSERT_NO_FATAL_FAILURE(Damage());
   ASSERT_FALSE(OpenCheckpoint(folder_.path(), kStep, &skipped_).ok());
   EXPECT_TRUE(Keep(Order({&first_, &second_})).status.ok());
   const auto opened = OpenCheckpoint(folder_.path(), kStep, &skipped_);
@@ -312,6 +325,79 @@ TEST_F(CheckpointKeeperTest, RunFolder_Refusals) {
   ASSERT_TRUE(held.ok());
   EXPECT_EQ(RunFolder::Open(folder_.path(), "auto", 2, "").status().code(),
             absl::StatusCode::kUnavailable);
+}
+
+// Else a run that goes on from a checkpoint might find its ledger without it.
+TEST_F(CheckpointKeeperTest, Order_LedgerCannotRecordIt_OlderOnesStayUntilItCan) {
+  ASSERT_TRUE(Keep(Order({&first_})).status.ok());
+  std::filesystem::rename(absl::StrCat(folder_.path(), "/", CheckpointName(kStep)),
+                          absl::StrCat(folder_.path(), "/", CheckpointName(5)));
+  KeeperOptions options = OptionsWith(1);
+  absl::Status recorded = absl::InternalError("input/output error");
+  std::vector<uint64_t> published;
+  options.on_published = [&](Step step) {
+    published.push_back(step.value());
+    return recorded;
+  };
+  EXPECT_EQ(KeepWith(options, Order({&first_})).status, absl::OkStatus());
+  EXPECT_THAT(published, ElementsAre(kStep));
+  EXPECT_THAT(Steps(), ElementsAre(kStep, 5));
+  recorded = absl::OkStatus();
+  EXPECT_EQ(KeepWith(options, Order({&first_})).status, absl::OkStatus());
+  EXPECT_THAT(Steps(), ElementsAre(kStep));
+}
+
+TEST_F(CheckpointKeeperTest, Order_NotWritten_LedgerDoesNotHearOfIt) {
+  KeeperOptions options = OptionsWith(1);
+  int published = 0;
+  options.on_published = [&published](Step) {
+    ++published;
+    return absl::OkStatus();
+  };
+  const SaveState save = Order({&first_, &second_});
+  second_.Die();
+  EXPECT_FALSE(KeepWith(options, save).status.ok());
+  EXPECT_EQ(published, 0);
+}
+
+TEST_F(CheckpointKeeperTest, Order_AfterTheLastStep_ManifestSaysSoAndHowFarTheLedgerIs) {
+  SaveState save = Order({&first_, &second_});
+  save.total_steps = kStep;
+  KeeperOptions options = OptionsWith(3);
+  options.ledger_position = [] { return Manifest::Ledger{17, 4711}; };
+  ASSERT_TRUE(KeepWith(options, std::move(save)).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Manifest& manifest = (*opened)->resumed()->manifest();
+  EXPECT_TRUE(manifest.finished);
+  ASSERT_TRUE(manifest.ledger.has_value());
+  EXPECT_EQ(manifest.ledger->number, 17u);
+  EXPECT_EQ(manifest.ledger->chain, 4711u);
+}
+
+TEST_F(CheckpointKeeperTest, RunFolder_ResumedRun_HasAllThatTheWorkersSaid) {
+  SaveState save = Order({&first_, &second_});
+  save.threads = 3;
+  save.environment = {{"blas", "OpenBLAS"}};
+  ASSERT_TRUE(Keep(save).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const ResumedRun run = (*opened)->resumed_run();
+  EXPECT_EQ(run.step, Step(kStep));
+  EXPECT_EQ(run.settings, save.settings);
+  EXPECT_EQ(run.threads, 3);
+  EXPECT_EQ(run.environment, save.environment);
+  EXPECT_EQ(run.total_steps, 20u);
+  EXPECT_EQ(run.steps_per_epoch, 10u);
+}
+
+// A run that began anew would in time delete what could still be repaired.
+TEST_F(CheckpointKeeperTest, RunFolder_OnlyCheckpointIsDamaged_BeginsNoNewRun) {
+  ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  ASSERT_NO_FATAL_FAILURE(Damage());
+  const absl::Status refused = RunFolder::Open(folder_.path(), "auto", 2, "").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("got no sound checkpoint"));
 }
 
 }  // namespace

@@ -273,5 +273,23 @@ TEST_F(LedgerTest, FailedSync_OfASteps_RefusesTheNextView) {
   EXPECT_FALSE(ledger_->RecordDurably({View(1, 2, 1)}).ok());
 }
 
+TEST_F(LedgerTest, OnSync_EachGroup_ToldOnceBeforeItsCallerGoesOn) {
+  Open();
+  int told = 0;
+  LedgerHooks hooks;
+  hooks.on_sync = [&told](absl::Duration took, absl::Duration cpu) {
+    EXPECT_GE(took, absl::ZeroDuration());
+    EXPECT_GE(cpu, absl::ZeroDuration());
+    ++told;
+  };
+  ledger_->Listen(std::move(hooks));
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_EQ(told, 1);
+  ASSERT_TRUE(ledger_->RecordDurably({View(1, 2, 0), End()}).ok());
+  EXPECT_EQ(told, 2);
+  ledger_.reset();  // it may call the hooks until then
+  EXPECT_EQ(told, 2);
+}
+
 }  // namespace
 }  // namespace gradwire

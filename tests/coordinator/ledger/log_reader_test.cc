@@ -222,5 +222,17 @@ TEST_F(ReadLedgerTest, NoSegment_HasNoRecord) {
   EXPECT_EQ(end->segment, 0);
 }
 
+TEST_F(ReadLedgerTest, FilesOfOtherNames_AreIgnored) {
+  LedgerPosition position;
+  Write(SegmentName(1), SegmentOf(RunOf(1, 0, 2), &position));
+  for (const char* name : {"00000002.log.bak", "2.log", "00000000.log", "notes.log", ".log"}) {
+    Write(name, "of somebody");
+  }
+  const auto end = Read();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->segment, 1);
+  EXPECT_EQ(end->position, position);
+}
+
 }  // namespace
 }  // namespace gradwire

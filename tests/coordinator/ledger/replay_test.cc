@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <vector>
+
 #include "tests/coordinator/ledger/ledger_records.h"
 
 namespace gradwire {
@@ -285,6 +288,35 @@ TEST(LedgerReplay, OtherWorldSize_BeginsAnew) {
   Records again = Then(RunOf(2, 0, 0), {other});
   again[0] = larger;
   EXPECT_THAT(Replay({Then(RunOf(1, 0, 0), {first}), again}).findings(), IsEmpty());
+}
+
+TEST(LedgerReplay, StepComputedAgain_ItsLastRecordCounts) {
+  v1::SealedRecord again = Sealed(2);
+  again.set_digest(16);
+  const LedgerReplay replay = Replay({RunOf(1, 0, 3), Then(RunOf(2, 2, 0), {again})});
+  EXPECT_THAT(replay.findings(), IsEmpty());
+  EXPECT_EQ(replay.steps().at(2).record.digest(), 16u);
+}
+
+TEST(LedgerReplay, EarlierStepSealedAgain_LaterOnesAreNotMissing) {
+  const Records twice = Then(RunOf(1, 0, 3), {Sealed(1), Sealed(3)});
+  EXPECT_THAT(Replay({twice}).findings(),
+              ElementsAre(HasSubstr("step 1 is sealed twice in this run")));
+}
+
+TEST(LedgerReplay, AgainFromSamplesThatDifferInOneField_IsFound) {
+  const std::vector<std::function<void(v1::RankSamples*)>> changes = {
+      [](v1::RankSamples* samples) { samples->set_epoch(1); },
+      [](v1::RankSamples* samples) { samples->set_count(5); },
+      [](v1::RankSamples* samples) { samples->set_padded(1); },
+      [](v1::RankSamples* samples) { samples->set_digest(5); }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    v1::SealedRecord other = Sealed(2);
+    changes[i](other.mutable_samples(1));
+    EXPECT_THAT(Replay({RunOf(1, 0, 3), Then(RunOf(2, 2, 0), {other})}).findings(),
+                ElementsAre(HasSubstr("step 2 was computed again from other samples")))
+        << i;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/grpc_server.h"
@@ -19,11 +20,12 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TestHello;
 
-// A coordinator that forms a run of one worker in generation 5, and then says that step 3 is sealed
-// in the given generation.
-class SealingService final : public v1::Membership::Service {
+// A coordinator that forms a run of one worker in generation 5, and then says one thing more.
+class TellingService final : public v1::Membership::Service {
  public:
-  explicit SealingService(uint64_t generation) : generation_(generation) {}
+  explicit TellingService(v1::CoordinatorMessage then) : then_(std::move(then)) {
+    SetChecksum(1, &then_);
+  }
 
   grpc::Status Session(
       grpc::ServerContext*,
@@ -43,23 +45,26 @@ class SealingService final : public v1::Membership::Service {
     member->add_ranks(0);
     SetChecksum(0, &formed);
     stream->Write(formed);
-    v1::CoordinatorMessage sealed;
-    sealed.mutable_sealed()->set_step(3);
-    sealed.mutable_sealed()->set_generation(generation_);
-    SetChecksum(1, &sealed);
-    stream->Write(sealed);
+    stream->Write(then_);
     while (stream->Read(&hello)) {
     }
     return grpc::Status::OK;
   }
 
  private:
-  const uint64_t generation_;
+  v1::CoordinatorMessage then_;
 };
 
+v1::CoordinatorMessage SealedIn(uint64_t generation) {
+  v1::CoordinatorMessage message;
+  message.mutable_sealed()->set_step(3);
+  message.mutable_sealed()->set_generation(generation);
+  return message;
+}
+
 // What the worker of such a run hears first: that a step is sealed, or how its session ended.
-std::string FirstHeard(uint64_t generation) {
-  SealingService service(generation);
+std::string FirstHeard(const v1::CoordinatorMessage& then) {
+  TellingService service(then);
   const GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
   std::promise<std::string> promise;
   std::future<std::string> heard = promise.get_future();
@@ -80,12 +85,22 @@ std::string FirstHeard(uint64_t generation) {
 }
 
 TEST(SessionAnswers, Sealed_InTheGenerationOfTheView_IsHeard) {
-  EXPECT_EQ(FirstHeard(5), "step 3");
+  EXPECT_EQ(FirstHeard(SealedIn(5)), "step 3");
 }
 
 TEST(SessionAnswers, Sealed_InAnotherGeneration_EndsTheSessionAndSaysWhich) {
-  EXPECT_THAT(FirstHeard(4),
+  EXPECT_THAT(FirstHeard(SealedIn(4)),
               HasSubstr("coordinator: got step 3 sealed in generation 4, expected generation 5"));
+}
+
+TEST(SessionAnswers, LayoutAgreed_OutOfTurn_EndsTheSessionAndSaysWhich) {
+  v1::CoordinatorMessage agreed;
+  agreed.mutable_layout_agreed()->set_id(1);
+  EXPECT_THAT(FirstHeard(agreed), HasSubstr("coordinator: got layout 1 agreed, expected 0"));
+}
+
+TEST(SessionAnswers, MessageOfUnknownKind_EndsTheSession) {
+  EXPECT_THAT(FirstHeard({}), HasSubstr("coordinator: got a message of unknown kind"));
 }
 
 }  // namespace

@@ -86,6 +86,40 @@ TEST_F(SessionClockOffset, ReportSuspect_CoordinatorIsAnHourAhead_TimeIsOfItsClo
   EXPECT_NEAR(suspect.get().at(), begun + 3600, 30);
 }
 
+// The coordinator tells a worker that hung up from one that is silent, and a late one from both.
+TEST_F(SessionClockOffset, ReportSuspect_WhoseCallBrokeOff_SaysSoAndWhereItWas) {
+  auto suspect = service_.suspect();
+  session_->ReportSuspect(Incarnation(7), Step(3), absl::AbortedError("rank 1 hung up"),
+                          SteadyNow(), Generation(5));
+  ASSERT_EQ(suspect.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const v1::Suspect told = suspect.get();
+  EXPECT_EQ(told.incarnation(), 7u);
+  EXPECT_EQ(told.step(), 3u);
+  EXPECT_EQ(told.cause(), "rank 1 hung up");
+  EXPECT_TRUE(told.broke_off());
+  EXPECT_FALSE(told.late());
+  EXPECT_EQ(told.generation(), 5u);
+}
+
+TEST_F(SessionClockOffset, ReportSuspect_LateStep_SaysSo) {
+  auto suspect = service_.suspect();
+  session_->ReportSuspect(Incarnation(7), Step(3), absl::DeadlineExceededError("late"),
+                          SteadyNow());
+  ASSERT_EQ(suspect.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const v1::Suspect told = suspect.get();
+  EXPECT_TRUE(told.late());
+  EXPECT_FALSE(told.broke_off());
+}
+
+TEST_F(SessionClockOffset, ReportSuspect_WhoCannotBeReached_IsNeitherLateNorBrokeOff) {
+  auto suspect = service_.suspect();
+  session_->ReportSuspect(Incarnation(7), Step(3), absl::UnavailableError("no route"), SteadyNow());
+  ASSERT_EQ(suspect.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const v1::Suspect told = suspect.get();
+  EXPECT_FALSE(told.late());
+  EXPECT_FALSE(told.broke_off());
+}
+
 // The first echo says that the heartbeat was sent in ten minutes: the clock was set back meanwhile.
 class SetBackService final : public v1::Membership::Service {
  public:
@@ -129,6 +163,41 @@ TEST(SessionClock, AnswerFromBeforeTheQuestion_SaysNothingOfTheClock) {
   EXPECT_LE(session->clock_offset(), absl::Hours(1));
   session->Cancel();
   EXPECT_FALSE(view.get().ok());
+}
+
+// Answers the first heartbeat at once, says of the second that it was sent ten minutes ago, and
+// closes the session.
+class SlowerAnswerService final : public v1::Membership::Service {
+ public:
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>* stream) override {
+    v1::WorkerMessage message;
+    uint64_t written = 0;
+    while (written < 2 && stream->Read(&message)) {
+      if (!message.has_heartbeat()) continue;
+      const double sent = message.heartbeat().sent();
+      v1::CoordinatorMessage answer;
+      answer.mutable_echo()->set_sent(written == 0 ? sent : sent - 600);
+      answer.mutable_echo()->set_received(written == 0 ? sent + 3600 : sent + 7200);
+      SetChecksum(written++, &answer);
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST(SessionClock, AnswerThatTookLonger_SaysNothingOfTheClock) {
+  SlowerAnswerService service;
+  const GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+  SessionOptions options;
+  options.coordinator = server.address;
+  options.heartbeat_interval = absl::Milliseconds(5);
+  const auto session = Session::Open(options, [](const absl::Status&) {}).value();
+  const absl::Status closed = session->Join(TestHello(1)).status();  // after both answers
+  EXPECT_EQ(closed.code(), absl::StatusCode::kUnavailable) << closed;
+  EXPECT_LE(session->clock_offset(), absl::Hours(1));
+  EXPECT_GT(session->clock_offset(), absl::Minutes(59));
 }
 
 // A coordinator that sends a View which comes broken.
