@@ -78,6 +78,25 @@ TEST_F(ChunkQueueTest, Pop_WindowOfAnotherLayoutIsFull_LayoutLeaves) {
   EXPECT_EQ(queue_.Pop()->transfer->key.layout, LayoutId(1));
 }
 
+TEST_F(ChunkQueueTest, OnMean_OfAnotherLayout_OpensNoWindowButItsOwn) {
+  PushAll(1, 3, 0, /*layout=*/0);
+  queue_.Pop();
+  queue_.Pop();
+  PushAll(0, 1, 0, /*layout=*/1);
+  queue_.OnMean(*MakeTransfer(/*layout=*/1, /*bucket=*/1), 0);
+  EXPECT_EQ(queue_.Pop()->transfer->key.layout, LayoutId(1));
+}
+
+// Terms of other workers' ranks are in the mean, too.
+TEST_F(ChunkQueueTest, OnMean_OfPiecesThatOthersSent_OpensNoWindow) {
+  PushAll(1, 3);
+  queue_.Pop();
+  queue_.Pop();
+  PushAll(0, 1, /*rank=*/1);
+  queue_.OnMean(*MakeTransfer(/*layout=*/0, /*bucket=*/2), 0);
+  EXPECT_EQ(queue_.Pop()->rank, Rank(1));
+}
+
 TEST_F(ChunkQueueTest, Close_PiecesWait_TheyLeaveFirst) {
   PushAll(0, 1);
   queue_.Close();

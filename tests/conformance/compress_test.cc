@@ -15,6 +15,7 @@
 #include "common/compress/codec.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
+#include "worker/backends/compressors.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
 
@@ -218,6 +219,32 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return NameOf(info.param); });
+
+// The second part's error is much larger, so each must count its own.
+TEST(EncodeTerm, TwoPartsOfABucket_TotalsAreTogetherThoseOfAll) {
+  constexpr uint64_t kPart = 2048;
+  Floats values(2 * kPart);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::sin(static_cast<float>(i)) * (i < kPart ? 1 : 1000);
+  }
+  const std::unique_ptr<Compressor> compressor =
+      MakeCompressor(ParseCompression("int8").value(), values.size());
+  CompressionTotals sum;
+  uint64_t coded_bytes = 0;
+  for (const uint64_t first : {uint64_t{0}, kPart}) {
+    CompressionTotals totals;
+    coded_bytes += EncodeTerm(compressor.get(), Step(0), first,
+                              absl::MakeConstSpan(values).subspan(first, kPart), &totals)
+                       .size();
+    sum += totals;
+  }
+  EXPECT_EQ(sum.whole_bytes, values.size() * sizeof(float));
+  EXPECT_EQ(sum.coded_bytes, coded_bytes);
+  EXPECT_NEAR(sum.gradient_square / SquareOf(values), 1, 1e-3);
+  const double residual_square = SquareOf(compressor->state().front());
+  ASSERT_GT(residual_square, 0);
+  EXPECT_NEAR(sum.residual_square / residual_square, 1, 1e-3);
+}
 
 }  // namespace
 }  // namespace gradwire::compress_test

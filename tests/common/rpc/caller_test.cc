@@ -90,5 +90,20 @@ TEST(IsMember, CallerOfTheViewBefore_IsNone) {
   });
 }
 
+TEST(Authority, Check_RankThatThereIsNot_IsForOthersToJudge) {
+  CallAs(Incarnation(2), [](const grpc::ServerContext& context) {
+    Authority authority(&context);
+    for (const int rank : {-1, 2, 1000000}) {
+      EXPECT_EQ(authority.Check(ViewOf(1), Generation(1), Rank(rank)), absl::OkStatus()) << rank;
+    }
+  });
+}
+
+TEST(CheckReader, ReaderOfNoView_IsForOthersToJudge) {
+  CallAs(Incarnation(2), [](const grpc::ServerContext& context) {
+    EXPECT_EQ(CheckReader(context, ViewOf(1), Incarnation(3)), absl::OkStatus());
+  });
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -11,6 +12,7 @@
 #include "common/state/checkpoint_reader.h"
 #include "common/state/checkpoint_writer.h"
 #include "common/state/checkpoints.h"
+#include "common/state/finite.h"
 #include "common/state/tensor_reader.h"
 #include "tests/support/recording_disk.h"
 #include "tests/support/temp_dir.h"
@@ -51,6 +53,14 @@ std::string ErrorOf(const absl::Status& status) {
 absl::Status Verified(const std::string& folder) {
   const auto reader = CheckpointReader::Open(folder);
   return reader.ok() ? (*reader)->Verify() : reader.status();
+}
+
+// Writes the manifest of a checkpoint anew, with the checksum that fits.
+void ChangeManifest(const std::string& folder, const std::function<void(Manifest*)>& change) {
+  const std::string path = folder + "/" + kManifestName;
+  Manifest manifest = ParseManifest(ReadFile(path)).value();
+  change(&manifest);
+  WriteFile(path, WriteManifest(manifest));
 }
 
 class Checkpoint : public ::testing::Test {
@@ -316,6 +326,94 @@ TEST_F(Checkpoint, KeepNewest_TakesTheNameAwayBeforeAFile) {
   EXPECT_EQ(disk_.operations()[begin + 1].kind, Kind::kSyncFolder);
   EXPECT_EQ(disk_.operations()[begin + 2].kind, Kind::kRemove);
   EXPECT_THAT(NamesIn(dir_.path()), ElementsAre("step-000000000002"));
+}
+
+// Its checksum is right, so only a comparison with the files finds these.
+TEST_F(Checkpoint, Open_ManifestThatDoesNotFitItsFiles_IsRefused) {
+  const std::vector<std::pair<std::function<void(Manifest*)>, std::string>> changes = {
+      {[](Manifest* manifest) { manifest->files[0].parts.pop_back(); }, "other files or parts"},
+      {[](Manifest* manifest) { manifest->files[0].parts.push_back(1); }, "other files or parts"},
+      {[](Manifest* manifest) { manifest->part_bytes *= 2; }, "other files or parts"},
+      {[](Manifest* manifest) { manifest->files.erase(manifest->files.begin() + 1); },
+       "other files or parts"},
+      {[](Manifest* manifest) {
+         std::swap(manifest->files[0].parts[0], manifest->files[0].parts[1]);
+       },
+       "other digests"},
+      {[](Manifest* manifest) { manifest->digests.erase(kRanksSection); }, "other digests"}};
+  const std::string folder = Publish(1);
+  const std::string sound = ReadFile(folder + "/" + kManifestName);
+  for (const auto& [change, expected] : changes) {
+    WriteFile(folder + "/" + kManifestName, sound);
+    ChangeManifest(folder, change);
+    const absl::Status status = CheckpointReader::Open(folder).status();
+    EXPECT_EQ(ExitCode(status), kExitUsage) << expected;
+    EXPECT_THAT(ErrorOf(status), HasSubstr(expected));
+  }
+}
+
+TEST_F(Checkpoint, OpenCheckpoint_OneStep_IsThatOneOrNone) {
+  Publish(1);
+  Publish(2);
+  WriteFile(Publish(3) + "/" + kWeights, "");
+  std::vector<std::string> skipped;
+  const auto older = OpenCheckpoint(dir_.path(), 1, &skipped);
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ((*older)->manifest().step, 1);
+  EXPECT_THAT(skipped, IsEmpty());
+  EXPECT_THAT(ErrorOf(OpenCheckpoint(dir_.path(), 3, &skipped).status()),
+              HasSubstr("got no sound checkpoint"));
+}
+
+TEST_F(Checkpoint, ScanRunDir_ValuesAreDamaged_OnlyALookAtAllBytesFindsIt) {
+  Publish(1);
+  const std::string path = Publish(2) + "/" + kWeights;
+  std::string bytes = ReadFile(path);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  WriteFile(path, bytes);
+  const auto names = ScanRunDir(dir_.path(), Look::kNames);
+  ASSERT_TRUE(names.ok()) << names.status();
+  ASSERT_EQ(names->size(), 2u);
+  EXPECT_TRUE((*names)[0].status.ok()) << (*names)[0].status;
+  const auto all = ScanRunDir(dir_.path(), Look::kBytes);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), 2u);
+  EXPECT_EQ((*all)[0].folder.step, 2);
+  EXPECT_THAT(ErrorOf((*all)[0].status), HasSubstr("got other values"));
+  EXPECT_TRUE((*all)[1].status.ok()) << (*all)[1].status;
+}
+
+constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
+
+absl::string_view BytesOfFloats(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+// These can only be trained to more such values.
+TEST(CheckFinite, ModelAndOptimizerAlone_MustBeFinite) {
+  const std::vector<float> values = {1, std::numeric_limits<float>::infinity()};
+  for (const char* section : {kModelSection, kOptimizerSection, kRanksSection, kOuterSection}) {
+    const StatePlan plan =
+        StatePlan::Make({{section, {{"a", TensorType::kFloat32, {2}}}}}, 64, 512).value();
+    const absl::Status status = CheckFinite(plan, 0, BytesOfFloats(values));
+    const std::string name = section;
+    EXPECT_EQ(status.ok(), name != kModelSection && name != kOptimizerSection) << name;
+    if (!status.ok()) {
+      EXPECT_THAT(ErrorOf(status), HasSubstr(name + " 'a', element 1: got infinity or NaN"));
+    }
+  }
+}
+
+// Parts of 7 bytes: the second one begins with the last byte of element 1.
+TEST(CheckFinite, ElementBehindOneThatIsCut_IsFoundByItsNumber) {
+  const StatePlan plan =
+      StatePlan::Make({{kModelSection, {{"a", TensorType::kFloat32, {3}}}}}, 7, 512).value();
+  ASSERT_EQ(plan.parts().size(), 2u);
+  const std::vector<float> values = {1, 2, kNoNumber};
+  const absl::string_view bytes = BytesOfFloats(values);
+  EXPECT_EQ(CheckFinite(plan, 0, bytes.substr(0, 7)), absl::OkStatus());
+  EXPECT_THAT(ErrorOf(CheckFinite(plan, 1, bytes.substr(7))),
+              HasSubstr("model 'a', element 2: got infinity or NaN"));
 }
 
 }  // namespace

@@ -92,5 +92,22 @@ TEST(StatePlan, Make_WrongSections_AreNamed) {
               HasSubstr("'b'"));
 }
 
+// Else checkpoints of other versions could no longer be read.
+TEST(StatePlan, Files_TensorThatJustFits_IsInTheFile) {
+  const StoredTensor a = {"a", TensorType::kFloat32, {2}}, b = {"b", TensorType::kFloat32, {2}};
+  const auto files_of = [&](int64_t file_bytes) {
+    return StatePlan::Make({{"model", {a, b}}}, 64, file_bytes)->files().size();
+  };
+  EXPECT_EQ(files_of(16), 1u);
+  EXPECT_EQ(files_of(15), 2u);
+  EXPECT_EQ(files_of(7), 2u);  // a tensor is never divided
+}
+
+TEST(StatePlan, Parts_FileOfWholeParts_HasNoEmptyOne) {
+  const auto plan = StatePlan::Make({{"model", {{"a", TensorType::kFloat32, {32}}}}}, 64, 512);
+  ASSERT_EQ(plan->parts().size(), 2u);
+  EXPECT_EQ(plan->parts()[1].bytes, 64);
+}
+
 }  // namespace
 }  // namespace gradwire

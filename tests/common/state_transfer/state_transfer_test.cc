@@ -120,28 +120,29 @@ TEST_F(StateTransferTest, Fetch_NobodyAnswers_IsUnavailable) {
             absl::StatusCode::kUnavailable);
 }
 
-// Sends one piece.
+// Sends one piece several times.
 class FaultyDonor final : public v1::State::Service {
  public:
-  explicit FaultyDonor(v1::StatePiece piece) : piece_(std::move(piece)) {}
+  FaultyDonor(v1::StatePiece piece, int times) : piece_(std::move(piece)), times_(times) {}
   grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest*,
                      grpc::ServerWriter<v1::StatePiece>* writer) override {
-    writer->Write(piece_);
+    for (int i = 0; i < times_; ++i) writer->Write(piece_);
     return grpc::Status::OK;
   }
 
  private:
   const v1::StatePiece piece_;
+  const int times_;
 };
 
 uint64_t ChecksumOf(const std::string& data) { return Xxh3InUse().whole(data.data(), data.size()); }
 
-// Asks for three bytes, and gets `data` instead.
-absl::Status FetchThree(const std::string& data, uint64_t checksum) {
+// Asks for three bytes, and gets `data` instead, that many times.
+absl::Status FetchThree(const std::string& data, uint64_t checksum, int times = 1) {
   v1::StatePiece piece;
   piece.set_data(data);
   piece.set_checksum(checksum);
-  FaultyDonor donor(piece);
+  FaultyDonor donor(piece, times);
   GrpcServer server = *StartGrpcServer("127.0.0.1:0", {&donor});
   std::vector<uint8_t> bytes(3);
   StateFetcher fetcher(MakeChannel(server.address), "the donor", v1::StateId(), absl::Seconds(10));
@@ -160,6 +161,19 @@ TEST(FaultyDonorTest, MoreOrFewerBytesThanAskedFor_AreAnError) {
   EXPECT_THAT(std::string(FetchThree("ab", ChecksumOf("ab")).message()),
               HasSubstr("the call ended before all bytes had come"));
   EXPECT_TRUE(FetchThree("abc", ChecksumOf("abc")).ok());
+}
+
+TEST(FaultyDonorTest, PiecesBeyondWhatWasAskedFor_AreAnError) {
+  EXPECT_THAT(std::string(FetchThree("abc", ChecksumOf("abc"), 2).message()),
+              HasSubstr("got 3 bytes, which is not what was asked for"));
+  EXPECT_THAT(std::string(FetchThree("ab", ChecksumOf("ab"), 2).message()),
+              HasSubstr("got 2 bytes, which is not what was asked for"));
+}
+
+// They could come without end.
+TEST(FaultyDonorTest, EmptyPiece_IsAnError) {
+  EXPECT_THAT(std::string(FetchThree("", ChecksumOf("")).message()),
+              HasSubstr("got 0 bytes, which is not what was asked for"));
 }
 
 }  // namespace

@@ -234,5 +234,14 @@ TEST_F(BucketTrackerTest, Times_ResultsThereBeforeTheyAreWanted_NothingExposed) 
   EXPECT_EQ(step_.times()[Phase::kExposedCommunication], absl::ZeroDuration());
 }
 
+TEST_F(BucketTrackerTest, Next_OneFailedAndOthersEndedLater_TheFirstErrorStays) {
+  Begin();
+  ContributeAll();
+  exchange_.End(0, absl::UnavailableError("rank 1 is gone"));
+  exchange_.End(2, absl::CancelledError("over"));
+  exchange_.End(1);
+  EXPECT_EQ(step_.Next().status(), absl::UnavailableError("rank 1 is gone"));
+}
+
 }  // namespace
 }  // namespace gradwire

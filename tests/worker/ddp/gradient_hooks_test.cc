@@ -200,5 +200,20 @@ TEST(FlatGradient, Mean_OneParameter_ItsPartInItsShape) {
   EXPECT_TRUE(gradient.mean(0, 1).equal(torch::arange(4, 10).view({2, 3}).to(torch::kFloat)));
 }
 
+constexpr int64_t kQuarterMebibyte = 1 << 18;
+
+// As DistributedDataParallel does, so that the first bucket leaves early.
+TEST(FlatGradient, Specs_FirstBucket_IsCompleteWithAMebibyte) {
+  std::vector<torch::Tensor> parameters;
+  for (int i = 0; i < 12; ++i) {
+    parameters.push_back(torch::ones({kQuarterMebibyte / 4}, torch::requires_grad()));
+  }
+  EXPECT_THAT(FlatGradient(parameters, 6 * kQuarterMebibyte).Specs(),
+              ElementsAre(BucketSpec{4 * kQuarterMebibyte, v1::DTYPE_FLOAT32},
+                          BucketSpec{6 * kQuarterMebibyte, v1::DTYPE_FLOAT32},
+                          BucketSpec{2 * kQuarterMebibyte, v1::DTYPE_FLOAT32}));
+  EXPECT_EQ(FlatGradient(parameters, 2 * kQuarterMebibyte).bucket_count(), 6u);
+}
+
 }  // namespace
 }  // namespace gradwire

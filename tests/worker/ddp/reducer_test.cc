@@ -176,5 +176,46 @@ TEST_F(ReducerTest, Abandon_TransferUnderWay_ExchangeCancelled) {
   EXPECT_EQ(exchange_.cancelled(), absl::CancelledError("stopped"));
 }
 
+// As an embedding's positions: it is no gradient that travels.
+TEST_F(ReducerTest, Create_FrozenParameterOfAnotherType_IsInNoBucket) {
+  const auto reducer = Reducer::Create({torch::ones({2}, torch::kLong), a_}, {}, {});
+  ASSERT_TRUE(reducer.ok()) << reducer.status();
+  EXPECT_EQ((*reducer)->gradient_buckets(), 1u);
+  EXPECT_THAT((*reducer)->IndicesOf(0), ElementsAre(1u));
+}
+
+TEST_F(ReducerTest, Create_FrozenParameterNotContiguous_InvalidArgumentNamesIt) {
+  EXPECT_EQ(Reducer::Create({a_, torch::ones({2, 3}).t()}, {}, {}).status(),
+            absl::InvalidArgumentError("parameter 1 is not contiguous, expected a contiguous one "
+                                       "of float32 on the CPU"));
+}
+
+TEST_F(ReducerTest, StartServed_OneBucketFails_ItsErrorAndTheOthersAreCancelled) {
+  ReducerOptions options;
+  options.updater = Updater::kServer;
+  Make(options);
+  const absl::Status gone = absl::UnavailableError("aggregator 0 is gone");
+  exchange_.on_contribute = [&](const BucketKey& key) {
+    if (key.bucket == Bucket(1)) exchange_.End(1, gone);
+  };
+  EXPECT_EQ(reducer_->StartServed(absl::Hours(1)), gone);
+  EXPECT_EQ(exchange_.under_way(), 0u);
+  EXPECT_EQ(exchange_.cancelled(), gone);
+}
+
+// Each rank gets the model that the root has begun with.
+TEST_F(ReducerTest, StartServed_OfTheRoot_ContributesItsParametersAndTakesWhatComes) {
+  ReducerOptions options;
+  options.updater = Updater::kServer;
+  Make(options);
+  exchange_.on_contribute = [&](const BucketKey& key) { exchange_.End(key.bucket.value()); };
+  ASSERT_EQ(reducer_->StartServed(absl::Hours(1)), absl::OkStatus());
+  EXPECT_THAT(exchange_.contributions(),
+              ElementsAre(Contribution{0, 0}, Contribution{1, 0}, Contribution{2, 0}));
+  EXPECT_EQ(reducer_->mean(0)[0].item<float>(), 3);  // b
+  EXPECT_EQ(reducer_->mean(1)[0].item<float>(), 2);  // a
+  EXPECT_EQ(a_[0].item<float>(), 2);
+}
+
 }  // namespace
 }  // namespace gradwire

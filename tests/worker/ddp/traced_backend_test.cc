@@ -4,27 +4,27 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "tests/worker/ddp/fake_exchange.h"
+#include "tests/worker/ddp/telling_exchange.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {
 namespace {
 
-using ::gradwire::testing::FakeExchange;
+using ::gradwire::testing::TellingExchange;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Connects with a FakeExchange.
+// Connects with a TellingExchange.
 class FakeBackend : public Backend {
  public:
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View&, const Ended&,
                                                     absl::optional<Incarnation>*) override {
-    auto exchange = std::make_unique<FakeExchange>();
+    auto exchange = std::make_unique<TellingExchange>();
     connected = exchange.get();
     return exchange;
   }
 
-  FakeExchange* connected = nullptr;
+  TellingExchange* connected = nullptr;
 };
 
 class TracedBackendTest : public ::testing::Test {
@@ -53,7 +53,7 @@ class TracedBackendTest : public ::testing::Test {
   std::vector<absl::Status> statuses_;
   std::unique_ptr<Backend> traced_;
   std::unique_ptr<Exchange> exchange_;
-  FakeExchange* fake_;
+  TellingExchange* fake_;
 };
 
 TEST_F(TracedBackendTest, TransferUnderWay_IsNotToldYet) {
@@ -89,6 +89,9 @@ TEST_F(TracedBackendTest, Contribute_ReachesTheExchange) {
   EXPECT_EQ(result_, terms_);
   EXPECT_EQ(statuses_, std::vector<absl::Status>{absl::OkStatus()});
 }
+
+// A trace only watches: a run with one must not lose what a run without it has.
+TEST_F(TracedBackendTest, EverythingElse_IsPassedOn) { ExpectPassesOn(*exchange_, *fake_); }
 
 }  // namespace
 }  // namespace gradwire

@@ -382,6 +382,20 @@ TEST(MemberHelloTest, Join_SaysWhichProcessItIsAndWhereItServes) {
   EXPECT_EQ(service.hello.cores(), static_cast<uint32_t>(UsableCores()));
 }
 
+TEST(MemberHelloTest, Join_WithAndWithoutSharedMemory_SaysWhichAndItsLimitsOrNeither) {
+  for (const bool shares : {true, false}) {
+    RefusingService service;
+    GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+    MemberOptions options = Options(server.address);
+    options.endpoint.shares_memory = shares;
+    const auto member = RunMember::Create(options).value();
+    EXPECT_FALSE(member->Join(HelloOf(0)).ok());
+    server.Shutdown();
+    EXPECT_EQ(service.hello.memory(), shares ? MemoryId() : "");
+    EXPECT_EQ(service.hello.has_memory_limits(), !service.hello.memory().empty());
+  }
+}
+
 TEST(MemberHelloTest, Join_AfterStop_SaysNothingAndGivesTheReason) {
   RefusingService service;
   GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();

@@ -116,5 +116,19 @@ TEST(PrepareModel, PrepareModel_ImageSizeForTokens_InvalidArgument) {
               HasSubstr("bert_tiny takes token ids"));
 }
 
+// The size is tried on one image, which must leave no trace in statistics of BatchNorm.
+TEST(PrepareModel, PrepareModel_ImageSizeThatFits_ModelIsAsDrawn) {
+  ModelOptions options;
+  options.name = "resnet18";
+  const std::shared_ptr<Model> drawn = PrepareModel(options).value();
+  options.image_size = 64;
+  const std::shared_ptr<Model> tried = PrepareModel(options).value();
+  EXPECT_TRUE(tried->is_training());
+  const std::vector<torch::Tensor> expected = drawn->buffers(), got = tried->buffers();
+  ASSERT_EQ(got.size(), expected.size());
+  ASSERT_FALSE(got.empty());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
+}
+
 }  // namespace
 }  // namespace gradwire

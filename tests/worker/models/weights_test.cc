@@ -301,6 +301,19 @@ TEST_F(LoadWeightsTest, LoadWeights_ReplacedClassifierOfMoreClasses_RestLoaded) 
   EXPECT_TRUE(model_->named_parameters()["classifier.0.bias"].equal(before));
 }
 
+// Of a run that already had the new classifier.
+TEST_F(LoadWeightsTest, LoadWeights_ReplacedClassifierThatFits_IsLoadedToo) {
+  ASSERT_TRUE(Load("classifier").ok());
+  ExpectEqual(WeightsOf(*model_), other_);
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_PartOfAReplacedClassifier_IsNotLoadedAlone) {
+  other_.erase("classifier.4.bias");
+  const torch::Tensor before = model_->named_parameters()["classifier.0.bias"].clone();
+  ASSERT_TRUE(Load("classifier").ok());
+  EXPECT_TRUE(model_->named_parameters()["classifier.0.bias"].equal(before));
+}
+
 TEST(LoadWeights, LoadWeights_KeysOfOldDenseNets_AreTodays) {
   torch::nn::Module blocks;
   blocks.register_module("denseblock1", std::make_shared<torch::nn::Module>())
