@@ -158,6 +158,17 @@ std::vector<Case> HalfCases() {
   return cases;
 }
 
+// Values are rounded more often on the way around more ranks.
+std::vector<Case> HalfCasesOfFive() {
+  std::vector<Case> cases;
+  for (Case value : HalfCases()) {
+    if (value.wire != v1::DTYPE_BFLOAT16) continue;
+    value.deal = OneEach(5);
+    cases.push_back(value);
+  }
+  return cases;
+}
+
 // Workers that carry several ranks: evenly, unevenly, alone, and not side by side.
 std::vector<Case> DealCases() {
   std::vector<Case> cases;
@@ -423,6 +434,8 @@ INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendTest, ::testing::ValuesIn(OneRankEa
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Long, BackendTest, ::testing::ValuesIn(OneRankEach({16})), CaseName);
 INSTANTIATE_TEST_SUITE_P(Halves, BackendTest, ::testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(HalvesOfFive, BackendTest, ::testing::ValuesIn(HalfCasesOfFive()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Deals, BackendTest, ::testing::ValuesIn(DealCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Deals, BackendDealTest, ::testing::ValuesIn(DealCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendOrderTest, ::testing::ValuesIn(OneRankEach({2, 5})),

@@ -135,6 +135,7 @@ TEST_F(EngineExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
   EXPECT_TRUE(done.get().ok());
   EXPECT_THAT(results_[0], ElementsAre(3, 6, 9));  // of three ranks with the same terms
   EXPECT_EQ(exchange_->totals().bytes_received, 2 * 12u);
+  EXPECT_EQ(exchange_->totals().bytes_sent, 2 * 12u);
 }
 
 TEST_F(EngineExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {

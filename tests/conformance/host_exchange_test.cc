@@ -1,10 +1,12 @@
 // Back end auto between workers of one host: what is exchanged in memory, and what is not.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "common/base/memory_limits.h"
 #include "tests/cluster/backend_cluster.h"
 #include "worker/backends/memory/memory_backend.h"
 #include "worker/backends/memory/memory_budget.h"
@@ -63,6 +65,30 @@ TEST(MemoryBudgetTest, Add_OneThatDoesNotFit_CountsAgainstNoLaterOne) {
   const std::vector<BucketSpec> large = {{1 << 20, v1::DTYPE_FLOAT32}};
   EXPECT_TRUE(absl::IsResourceExhausted(budget.Add(large)));
   EXPECT_EQ(budget.Add(Buckets()), absl::OkStatus());
+}
+
+struct LimitCase {
+  uint64_t MemoryLimits::*limit;
+  uint64_t least;  // that suffices for 100 bytes of its own and 300 of all workers
+  const char* named;
+};
+
+// A worker that took more would be killed by the system, with all that shares its limit.
+TEST(MemoryBudgetTest, CheckMemoryLimits_EachLimit_HoldsToTheByteAndIsNamed) {
+  const LimitCase cases[] = {{&MemoryLimits::file, 100, "(a file by ulimit -f)"},
+                             {&MemoryLimits::address, 600, "that ulimit -v leaves)"},
+                             {&MemoryLimits::group, 600, "limit of its control group leaves)"},
+                             {&MemoryLimits::host, 600, "is available on its host)"}};
+  for (const LimitCase& one : cases) {
+    Member member{Incarnation(1), "10.10.1.1:1", {Rank(2)}};
+    member.limits.*one.limit = one.least;
+    EXPECT_EQ(CheckMemoryLimits(member, 100, 300), absl::OkStatus()) << one.named;
+    member.limits.*one.limit = one.least - 1;
+    const absl::Status refused = CheckMemoryLimits(member, 100, 300);
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), ::testing::StartsWith("rank 2 (10.10.1.1:1) may"));
+    EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr(one.named));
+  }
 }
 
 TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {

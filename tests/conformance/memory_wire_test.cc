@@ -94,7 +94,8 @@ TEST(MemoryLargeBucketTest, RunStep_TwoRanks_TheMeanAndTheBytesOfTheRoot) {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const v1::DType wire : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
-    for (const Deal& deal : {OneEach(1), OneEach(3), Deal{{0, 2}, {1}}}) {
+    for (const Deal& deal :
+         {OneEach(1), OneEach(3), Deal{{0, 2}, {1}}, Deal{{0, 3}, {1}, {2, 4, 5}}}) {
       cases.push_back({"ring", false, wire, deal});
       cases.push_back({"coordinator", true, wire, deal});
       cases.push_back({"sharded", true, wire, deal});
