@@ -243,14 +243,14 @@ void Session::OnView(const v1::View& proto) {
 }
 
 void Session::OnLayoutAgreed(const v1::LayoutAgreed& agreed) {
+  const LayoutId id(static_cast<int>(agreed.id()));
   LayoutId expected;
   {
     MutexLock lock(&mutex_);
     expected = not_agreed_;
-    ++not_agreed_;
+    if (id == expected) ++not_agreed_;
     changed_.NotifyAll();
   }
-  const LayoutId id(static_cast<int>(agreed.id()));
   if (id != expected) {
     return EndWith(absl::InternalError(absl::StrCat("coordinator: got layout ", id.value(),
                                                     " agreed, expected ", expected.value())));

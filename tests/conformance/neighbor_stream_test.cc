@@ -175,7 +175,7 @@ TEST_F(NeighborStreamTest, FirstChunk_StepThatIsOver_RefusedAndTheRunGoesOn) {
 TEST_F(NeighborStreamTest, FirstChunk_NoParcelBeginsThere_RefusedAndTheRunGoesOn) {
   v1::Chunk chunk = chunks_[0];
   chunk.set_offset(chunk.offset() + sizeof(float));
-  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "expected a hop_chunk of the bucket");
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "expected a whole chunk of the bucket");
   ExpectStepWorks(0);
 }
 
@@ -329,7 +329,7 @@ TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
   ASSERT_TRUE(caller.Write(chunks_[0]));
   caller.Write(chunks_[2]);
   EXPECT_THAT(caller.End().error_message(),
-              HasSubstr("got hop_chunk 2 of its segment, expected 1"));
+              HasSubstr("got chunk 2 of its segment, expected 1"));
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("neighbor rank 0 ("));
@@ -342,7 +342,7 @@ TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
   ASSERT_TRUE(caller.Write(chunks_[0]));
   caller.Write(chunks_[0]);
   EXPECT_THAT(caller.End().error_message(),
-              HasSubstr("got hop_chunk 0 of its segment, expected 1"));
+              HasSubstr("got chunk 0 of its segment, expected 1"));
   EXPECT_EQ(done.get().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
 }

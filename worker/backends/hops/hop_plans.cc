@@ -125,7 +125,7 @@ absl::StatusOr<EarlyChunks::Key> HopPlans::Judge(const Chunk& chunk,
   if (!position.has_value() ||
       plan.segments.Of(position->segment)[position->hop_chunk].bytes != bytes) {
     return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
-                                                   " bytes, expected a hop_chunk of the bucket"));
+                                                   " bytes, expected a whole chunk of the bucket"));
   }
   const auto& incoming = plan.hops.incoming;
   const auto hop = incoming.find({position->segment, static_cast<int>(header.hop)});

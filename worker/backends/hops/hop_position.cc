@@ -57,7 +57,7 @@ absl::StatusOr<size_t> HopPosition::NextOf(int receive, const ChunkHeader& heade
   const size_t hop_chunk = segments_.Find(header.offset)->hop_chunk;
   if (hop_chunk == taken[receive]) return hop_chunk;
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ",
-                                                 header.hop, ": got hop_chunk ", hop_chunk,
+                                                 header.hop, ": got chunk ", hop_chunk,
                                                  " of its segment, expected ", taken[receive]));
 }
 
