@@ -142,8 +142,8 @@ absl::Status HopExchange::CheckSources(const HopTransfer& transfer) {
   const BucketKey& key = transfer.key;
   const absl::optional<Step> first = queues_[GroupOf(key.bucket)].early.FirstStep(key.layout);
   if (first.has_value() && *first < key.step) {
-    return absl::InvalidArgumentError(absl::StrCat("a neighbor sent more chunks of step ",
-                                                   first->value(), " than there are"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a neighbor sent more chunks of step ", first->value(), " than there are"));
   }
   for (const auto& [source, state] : sources_) {
     if (!state.over || !Owes(source, transfer)) continue;
