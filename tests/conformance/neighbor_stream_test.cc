@@ -182,7 +182,7 @@ TEST_F(NeighborStreamTest, FirstChunk_NoParcelBeginsThere_RefusedAndTheRunGoesOn
 TEST_F(NeighborStreamTest, FirstChunk_ShorterThanItsParcel_RefusedAndTheRunGoesOn) {
   v1::Chunk chunk = chunks_[0];
   SetPayload({1, 1}, &chunk);
-  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes, expected a hop_chunk");
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes, expected a whole chunk");
   ExpectStepWorks(0);
 }
 

@@ -42,7 +42,7 @@ class TellingExchange : public FakeExchange {
 };
 
 // Expects that `outer` says what `inner` says, and tells it all that it is told.
-inline void ExpectPassesOn(Exchange& outer, TellingExchange& inner) {
+inline void ExpectPassesOn(::gradwire::Exchange& outer, TellingExchange& inner) {
   const BucketSpec spec{8, v1::DTYPE_FLOAT32};
   outer.AddLayout(LayoutId(3), {spec});
   EXPECT_EQ(inner.added, LayoutId(3));
