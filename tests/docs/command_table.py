@@ -61,10 +61,13 @@ LINES = {
     ("docs/tasks/which-method.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
+    ("docs/tasks/own-method.md", "for method in"): EXTENSION,
+    ("docs/tasks/own-method.md", "build/bin/gradwire bench training --hosts auto"): EXTENSION,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 2 -- --model lenet --dataset"):
         EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --metrics"): BUILD,
+    ("docs/tasks/own-program.md", "gradwire launch --workers 4 --run-dir"): BUILD,
     ("docs/tasks/own-program.md", "gradwire status 127"): BUILD,
     ("docs/tasks/own-program.md", "kill -9"): BUILD,
     ("docs/library.md", "gradwire launch --workers 4 --run-dir kept"): BUILD,

@@ -248,6 +248,13 @@ class MemoryTest(unittest.TestCase):
                 self.assertEqual(kills.explain(-9), "because memory ran out" + why)
                 self.assertEqual(kills.explain(-9), "")
 
+    def test_two_kills_at_the_same_time_explain_two_ends(self):
+        self.write("memory.events", "oom_kill 0\n")
+        kills = MemoryKills(str(self.folder))
+        self.write("memory.events", "oom_kill 2\n")
+        self.assertEqual([kills.explain(-9) for _ in range(3)],
+                         ["because memory ran out", "because memory ran out", ""])
+
     def test_without_a_group_nothing_is_explained(self):
         self.assertEqual(MemoryKills("").explain(-9), "")
 

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
 
+#include "tests/support/temp_dir.h"
 #include "worker/models/layered_model.h"
 #include "worker/run/trainer.h"
+#include "worker/weights/weights.h"
 
 namespace gradwire {
 namespace {
@@ -50,6 +53,25 @@ TEST(PrepareModel, PrepareModel_FrozenVgg16_PublishedCountsOfEachWidth) {
     layered.ReplaceClassifier(hidden, 10);
     EXPECT_EQ(Trained(layered), count);
   }
+}
+
+// Such a file is of a net for other classes, as the published ones.
+TEST(PrepareModel, PrepareModel_WeightsForOtherClasses_FeaturesAloneUnlessAllIsTrained) {
+  const testing::TempDir folder;
+  ModelOptions options = Frozen("lenet", 0);
+  options.classes = 7;
+  const Weights published = WeightsOf(*PrepareModel(options).value());
+  options.weights = folder.path() + "/net.safetensors";
+  ASSERT_EQ(WriteWeights(options.weights, published), absl::OkStatus());
+  options.classes = 10;
+  const auto frozen = PrepareModel(options);
+  ASSERT_TRUE(frozen.ok()) << frozen.status();
+  const Weights weights = WeightsOf(**frozen);
+  EXPECT_TRUE(weights.at("conv1.weight").equal(published.at("conv1.weight")));
+  EXPECT_EQ(weights.at("classifier.4.bias").numel(), 10);
+  options.freeze_features = false;
+  EXPECT_THAT(std::string(PrepareModel(options).status().message()),
+              HasSubstr("'classifier.4.bias': got Float [7], expected Float [10]"));
 }
 
 TEST(PrepareModel, PrepareModel_HiddenForMaps_OneScoreEach) {
