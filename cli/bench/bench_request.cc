@@ -152,6 +152,7 @@ Json BenchRequest(const BenchOptions& options, const std::string& command) {
             {"gradwire", GRADWIRE_VERSION},
             {"grpc", grpc::Version()}}},
           {"blas_path", blas.ok() ? blas->path : ""},
+          {"blas_warning", blas.ok() ? blas->warning : ""},
           {"under_mpirun", UnderMpirun()},
           {"one_host", OfOneHost()},
           {"workers", options.workers},

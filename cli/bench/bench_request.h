@@ -16,6 +16,7 @@ namespace gradwire {
 //                      engine of back end mpi (mpi), and the folder of the PyTorch scripts (peers)
 //   versions           of blas, gradwire and grpc, as text
 //   blas_path          path of the workers' BLAS; "": none
+//   blas_warning       why it is slow here, and what to export; "": it is not
 //   under_mpirun       names of back ends whose ranks mpirun starts
 //   one_host           names of back ends whose workers must be on one host
 //   workers, rate, port, timeout_seconds   as the options

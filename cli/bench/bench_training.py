@@ -15,7 +15,7 @@ from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, Train
                                      add_round, bound_row, comparison_rows, training_rows)
 from cli.runs.failure import Failure, within
 from cli.runs.report import Part
-from cli.runs.training import alone, ranks_of, training_peers_of
+from cli.runs.training import alone, ranks_of, training_peers_of, warn_of_slow_blas
 
 
 def model_and_data(request):
@@ -115,6 +115,7 @@ def measure(request, runner, report):
     layout = runner.try_out([request["programs"]["layout"], *model_and_data(request)])
     bounds, times = bound_rows(request, layout), {}
     try:
+        warn_of_slow_blas(request)
         run_rounds(request, runner, times)
     finally:
         fill_report(request, times, bounds, report)

@@ -28,6 +28,7 @@ from cli.runs.machine import describe_environment
 from cli.runs.made_hosts import MADE, check_made
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
+from cli.runs.training import warn_of_slow_blas
 from cli.terminal.command import WrongUsage, did_you_mean, drive
 
 PROGRAM = "gradwire experiment"
@@ -205,6 +206,7 @@ def run_experiment(experiment, request, check_signals):
     check_names(steps, request["tables"])
     check_data(experiment, steps, setting)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
+    warn_of_slow_blas(request)
     for sentence in experiment.announce(setting):
         say(sentence)
     alone, planned = [], works

@@ -2,6 +2,7 @@
 import dataclasses
 import math
 import pathlib
+import sys
 
 from cli.runs.failure import Failure
 from cli.runs.json_fields import json_or_none
@@ -114,3 +115,9 @@ def parse_ranks(texts):
         if printed != expected:
             raise Failure(f"rank {rank} printed {printed} iterations, rank 0 {expected}")
     return outputs
+
+
+def warn_of_slow_blas(request):
+    """Says on stderr why matrix products are slow on this machine, and what to export."""
+    if request["blas_warning"]:
+        print(f"warning: {request['blas_warning']}", file=sys.stderr, flush=True)

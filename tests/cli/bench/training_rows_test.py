@@ -23,7 +23,7 @@ REQUEST = {"workers": 2, "peers": False, "setups": [COMPUTATION, ALL_REDUCE], "r
            "iterations": 3, "batch_size": 8, "model": "vgg11",
            "model_options": ["--model", "vgg11"], "dataset": "synthetic", "data_dir": "",
            "compute_seconds": None, "ring_seconds_per_byte": None,
-           "blas_path": "/x/libblas.so.3",
+           "blas_path": "/x/libblas.so.3", "blas_warning": "",
            "under_mpirun": ["mpi"], "one_host": ["memory"],
            "programs": {"worker": "/x/gradwire-worker", "layout": "/x/gradwire-layout",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}

@@ -43,7 +43,7 @@ def request_of(folder, name="course", **more):
                          "collectives": "/x/gradwire-collectives",
                          "layout": "/x/gradwire-layout", "mpi": "/x/libgradwire_mpi.so",
                          "peers": str(ROOT / "bench/peers")},
-            "under_mpirun": ["mpi"], "one_host": ["memory"], "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
+            "under_mpirun": ["mpi"], "one_host": ["memory"], "versions": {"gradwire": "1"}, "blas_path": "", "blas_warning": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
             "chosen": {}, "target": 0, "json": False, "weights": "", "pretrain": 0, "tables": TABLES,

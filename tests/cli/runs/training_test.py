@@ -1,4 +1,6 @@
 """cli/runs/training.py and coordinator.py: how ranks that train start, and what they print."""
+import contextlib
+import io
 import json
 import pathlib
 import sys
@@ -11,7 +13,7 @@ from cli.runs.coordinator import bound_addresses, parse_addresses
 from cli.runs.failure import Failure
 from cli.runs.runner import COORDINATOR, MASTER, PYTHON
 from cli.runs.training import (TO_STDOUT, alone, is_number, parse_output, parse_ranks, peers_of,
-                               ranks_of, training_peers_of)
+                               ranks_of, training_peers_of, warn_of_slow_blas)
 from logs import log_line, log_text
 
 EPOCH = '{"kind":"epoch","epoch":0}\n'
@@ -114,6 +116,12 @@ class Output(unittest.TestCase):
     def test_ranks_with_different_numbers_are_refused(self):
         self.assert_refused("rank 2 printed 1 iterations, rank 0 2",
                             log_text(0, 2), log_text(1, 2), log_text(2, 1))
+
+    def test_slow_kernels_are_said_once_and_others_are_not(self):
+        for warning, said in (("", ""), ("OpenBLAS is slow", "warning: OpenBLAS is slow\n")):
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                warn_of_slow_blas({"blas_warning": warning})
+            self.assertEqual(err.getvalue(), said)
 
     def test_ranks_come_in_their_order(self):
         outputs = parse_ranks([log_text(rank, 1, 1 + rank) for rank in range(3)])
