@@ -6,6 +6,7 @@ from cli.experiment.work import LOSSES, Training
 from cli.runs.quantiles import mean, median
 
 FACTOR = 1.25  # by which measurements may exceed what is possible, or each other
+NOISE = 0.02  # share of a time by which a part of it may be below zero
 OTHERS = "other processes used the cores"
 
 
@@ -24,9 +25,11 @@ def too_fast(name, speedup, devices):
     return [f"{name}: a speed-up of {speedup:.2f}, of which {devices:g} is possible"]
 
 
-def below_zero(name, seconds):
+def below_zero(name, seconds, whole):
     """Looks at the time that computation leaves of a whole."""
-    return [f"{name}: {seconds:.4g} s remain after computation"] if seconds < 0 else []
+    if seconds >= -NOISE * whole:
+        return []
+    return [f"{name}: {seconds:.4g} s of {whole:.4g} s remain after computation"]
 
 
 def unsteady(works, results):

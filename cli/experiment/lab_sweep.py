@@ -218,7 +218,8 @@ class Measured:
         return [sign for devices, batch in self.several()
                 for name in [name_of(self.way, devices, batch)]
                 for sign in [*too_fast(name, self.speedup(devices, batch), devices),
-                             *below_zero(name, self.rest(devices, batch))]]
+                             *below_zero(name, self.rest(devices, batch),
+                                         self.seconds[devices, batch])]]
 
 
 @report_part

@@ -29,9 +29,10 @@ class Signs(unittest.TestCase):
                          ["a: a speed-up of 5.01, of which 4 is possible"])
 
     def test_nothing_remains_below_zero(self):
-        self.assertEqual(disturbance.below_zero("a", 0.0), [])
-        self.assertEqual(disturbance.below_zero("a", -0.5),
-                         ["a: -0.5 s remain after computation"])
+        self.assertEqual(disturbance.below_zero("a", 0.0, 10), [])
+        self.assertEqual(disturbance.below_zero("a", -0.19, 10), [])  # noise
+        self.assertEqual(disturbance.below_zero("a", -0.5, 10),
+                         ["a: -0.5 s of 10 s remain after computation"])
 
     def test_two_measurements_of_one_thing_may_be_a_quarter_apart(self):
         for first, second, count in ((1.0, 1.25, 0), (1.25, 1.0, 0), (1.0, 1.26, 1), (1.26, 1.0, 1)):
@@ -68,7 +69,7 @@ class Lab(unittest.TestCase):
         self.assertEqual(len(measured(times={(4, 32): 0.7}).signs()), 2)  # 5.71 times as fast
         without_loading = {"ranks-1-devices-batch-32": trained(1.0, data=0.0)}
         self.assertEqual(measured(times={(4, 32): 0.9}, **without_loading).signs(),
-                         ["ranks-4-devices-batch-32: -38.85 s remain after computation"])
+                         ["ranks-4-devices-batch-32: -38.85 s of 351.9 s remain after computation"])
 
     def test_one_device_takes_the_same_time_in_both_ways_here(self):
         for alone, count in ((1.2, 0), (1.3, 1)):
