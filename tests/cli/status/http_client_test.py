@@ -1,8 +1,10 @@
 """cli/status/http_client.py: what it takes for an answer, and how it names what is none."""
+import errno
 import os
 import pathlib
 import socket
 import sys
+import time
 import unittest
 from unittest import mock
 
@@ -99,6 +101,14 @@ class Get(unittest.TestCase):
         self.assertEqual(
             self.error_of(http_client.TooSlow, b"", seconds=SHORT, stays_open=True),
             "no whole answer within 0.2s")
+
+    def test_connection_that_is_not_made_is_too_slow(self):
+        def connect(*_):
+            time.sleep(10 * SHORT)  # as to a host that swallows packets, or that answers no TLS
+            raise OSError(errno.ETIMEDOUT, "timed out")
+        with mock.patch.object(http_client, "connect", connect):
+            with self.assertRaisesRegex(http_client.TooSlow, "^no whole answer within 0.2s$"):
+                http_client.get(unused_address(), PATH, SHORT)
 
     def test_body_that_stops_is_too_slow(self):
         self.error_of(http_client.TooSlow, http_answer(b"0123456789")[:-4], seconds=SHORT,

@@ -50,6 +50,13 @@ class Merge(Traces):
                              "[\n" + event(1, 5000) + offset(-3900) + "\n]\n")
         self.assertEqual([(event["pid"], event["ts"]) for event in events], [(0, 0), (1, 100)])
 
+    def test_each_kind_of_event_is_on_the_coordinators_clock(self):
+        fold = '{"name":"fold bucket 0","ph":"%s","cat":"aggregation","id":1,"ts":%d},\n'
+        events = self.events("[\n" + event(0, 1000) + offset(0) + "\n]\n",
+                             "[\n" + fold % ("b", 5000) + fold % ("e", 5010) + offset(-3900) + "\n]\n")
+        self.assertEqual([(event["ph"], event["ts"]) for event in events],
+                         [("X", 0), ("b", 100), ("e", 110)])
+
     def test_line_is_as_the_format_has_it(self):
         file = self.file("0", '[\n{"name":"ä","ph":"X","ts":7,"dur":5},\n' + offset(0) + "\n]\n")
         self.assertEqual(merge([file]), '{"displayTimeUnit":"ms","traceEvents":[{"name":"ä",'
