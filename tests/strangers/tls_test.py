@@ -150,6 +150,32 @@ class TlsTest(Certificates):
         worker = self.worker(coordinator, 0, *options_of(folder), "--iterations", "3")
         self.assert_done([worker, coordinator])
 
+    def test_new_ca_alone_is_taken_by_the_pages(self):
+        folder = self.folder / "two-cas"
+        make(folder, HERE)
+        coordinator = self.coordinator(1, *options_of(folder))
+        self.assertFalse(self.accepts(coordinator.metrics, folder, self.others))
+        ours = (folder / "ca.pem").read_text()
+        (folder / "ca.pem").write_text(ours + (self.others / "ca.pem").read_text())
+        strangers.wait_for("the new CA", lambda: self.accepts(coordinator.metrics, folder, self.others),
+                           15)
+        self.assert_done([self.worker(coordinator, 0, *options_of(folder), "--iterations", "3"),
+                          coordinator])
+
+    @staticmethod
+    def accepts(address, folder, others):
+        """Whether a client with a certificate of `others` gets an answer."""
+        host, port = address.rsplit(":", 1)
+        context = ssl.create_default_context(cafile=folder / "ca.pem")
+        context.load_cert_chain(others / "127.0.0.1.pem", others / "127.0.0.1.key")
+        with socket.create_connection((host, int(port)), 10) as connection:
+            try:
+                with context.wrap_socket(connection, server_hostname=host) as encrypted:
+                    encrypted.sendall(b"GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
+                    return encrypted.recv(8).startswith(b"HTTP/1.1")
+            except OSError:  # ssl.SSLError, too
+                return False
+
     @staticmethod
     def serial(address, folder):
         host, port = address.rsplit(":", 1)

@@ -72,6 +72,12 @@ class AddRound(unittest.TestCase):
             add_round([line(9) + line(1) + LAST], False, times)
         self.assertEqual(times.iteration_seconds, [1, 1])
 
+    def test_ranks_that_differ_in_one_round_do_not_agree(self):
+        times = TrainingTimes()
+        for other in ("a", "b", "a"):
+            add_round([line(9) + line(1) + LAST + summary(hash) for hash in ("a", other)], True, times)
+        self.assertFalse(times.ranks_agree)
+
     def test_no_phases_leave_exposed_unmeasured(self):
         times = times_of('{"iteration_seconds": 1}\n' * 3)
         self.assertEqual((times.iteration_seconds, times.exposed_seconds), ([1], []))

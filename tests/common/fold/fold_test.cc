@@ -191,5 +191,14 @@ TEST(FoldTest, AddScaled_SumTooLargeForFloat16_OverflowIsReported) {
   EXPECT_FALSE(AddScaled({a}, v1::DTYPE_FLOAT16, &b, 0.5f, absl::MakeSpan(out)));
 }
 
+TEST(FoldTest, AddScaled_OverflowInAnyPiece_IsReported) {
+  for (const auto& values : {std::vector<float>{60000, 1}, std::vector<float>{1, 60000}}) {
+    const std::vector<uint8_t> a = Wire(values, v1::DTYPE_FLOAT16);
+    std::vector<uint8_t> out(4);
+    const ByteSpans pieces = {{a.data(), 2}, {a.data() + 2, 2}};
+    EXPECT_TRUE(AddScaled(pieces, v1::DTYPE_FLOAT16, values.data(), 1.0f, absl::MakeSpan(out)));
+  }
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -148,6 +148,7 @@ TEST_F(ParameterServerTest, Staleness_RankThatLeadsByIt_IsAnsweredOnceTheSlowest
   EXPECT_THAT(Take(0), ElementsAre(0, 1));
   EXPECT_THAT(model_->Missing(Step(2)), ElementsAre(1, 2));
   EXPECT_TRUE(Push(1, 1, 1).ok());
+  EXPECT_THAT(model_->Missing(Step(2)), ElementsAre(2));
   EXPECT_THAT(Take(0), IsEmpty());
   EXPECT_TRUE(Push(1, 2, 1).ok());
   EXPECT_THAT(Take(0), ElementsAre(2));

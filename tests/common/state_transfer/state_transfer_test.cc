@@ -65,11 +65,12 @@ class StateTransferTest : public ::testing::Test {
   }
   ~StateTransferTest() override { server_.Shutdown(); }
 
-  StateFetcher Fetcher(uint64_t step = 12, absl::optional<RunId> run_id = absl::nullopt) {
+  StateFetcher Fetcher(uint64_t step = 12, absl::optional<RunId> run_id = absl::nullopt,
+                       absl::Duration timeout = absl::Seconds(10)) {
     v1::StateId id;
     id.set_run_id(ToBytes(run_id.value_or(run_id_)));
     id.set_step(step);
-    return {MakeChannel(server_.address), "the donor", id, absl::Seconds(10)};
+    return {MakeChannel(server_.address), "the donor", id, timeout};
   }
 
   const RunId run_id_ = MakeRunId();
@@ -111,6 +112,16 @@ TEST_F(StateTransferTest, Fetch_AnotherRunOrStep_IsRefused) {
   EXPECT_EQ(Fetcher(12, MakeRunId()).Fetch(ranges).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(Fetcher(13).Fetch(ranges).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Fetcher(13).Describe().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// A large checkpoint takes many calls.
+TEST_F(StateTransferTest, Fetch_LongAfterTheFirstCall_HasATimeOfItsOwn) {
+  StateFetcher fetcher = Fetcher(12, absl::nullopt, absl::Seconds(1));
+  ASSERT_TRUE(fetcher.Describe().ok());
+  absl::SleepFor(absl::Milliseconds(1100));
+  std::vector<uint8_t> bytes(3);
+  const absl::Status fetched = fetcher.Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}});
+  EXPECT_TRUE(fetched.ok()) << fetched;
 }
 
 TEST_F(StateTransferTest, Fetch_NobodyAnswers_IsUnavailable) {
