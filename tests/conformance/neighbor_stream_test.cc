@@ -328,8 +328,7 @@ TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
   Caller caller = Call();
   ASSERT_TRUE(caller.Write(chunks_[0]));
   caller.Write(chunks_[2]);
-  EXPECT_THAT(caller.End().error_message(),
-              HasSubstr("got chunk 2 of its segment, expected 1"));
+  EXPECT_THAT(caller.End().error_message(), HasSubstr("got chunk 2 of its segment, expected 1"));
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("neighbor rank 0 ("));
@@ -341,8 +340,7 @@ TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
   Caller caller = Call();
   ASSERT_TRUE(caller.Write(chunks_[0]));
   caller.Write(chunks_[0]);
-  EXPECT_THAT(caller.End().error_message(),
-              HasSubstr("got chunk 0 of its segment, expected 1"));
+  EXPECT_THAT(caller.End().error_message(), HasSubstr("got chunk 0 of its segment, expected 1"));
   EXPECT_EQ(done.get().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
 }

@@ -15,6 +15,7 @@ ELSEWHERE = "is run by another test"
 ENDLESS = "has no end of its own"
 MISSING = "needs a program or library that tests/run does not install"
 EXTENSION = "is run with its change by tests/long/recipes_test.py"
+RECIPE = "needs the change of a recipe"
 PART = "is a part of a command"
 
 # Commands with these programs are not run.
@@ -59,12 +60,12 @@ LINES = {
     ("docs/tasks/several-hosts.md", "cp -r certificates"): ENGINE,
     ("docs/tasks/several-hosts.md", "rm deploy/kubernetes"): ENGINE,
     ("docs/tasks/which-method.md", "build/bin/gradwire launch --hostfile"): HOSTS,
-    ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
-    ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
-    ("docs/tasks/own-method.md", "for method in"): EXTENSION,
-    ("docs/tasks/own-method.md", "build/bin/gradwire bench training --hosts auto"): EXTENSION,
+    ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): RECIPE,
+    ("docs/tasks/own-method.md", "grep -ho"): RECIPE,
+    ("docs/tasks/own-method.md", "for method in"): RECIPE,
+    ("docs/tasks/own-method.md", "build/bin/gradwire bench training --hosts auto"): RECIPE,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 2 -- --model lenet --dataset"):
-        EXTENSION,
+        RECIPE,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --metrics"): BUILD,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --run-dir"): BUILD,
