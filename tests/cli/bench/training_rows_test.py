@@ -221,6 +221,11 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.said.splitlines()[1],
                          "round 1 of 2  all-reduce           p50 so far 1.000 s")
 
+    def test_slow_kernels_are_said_before_the_rounds(self):
+        rank = line(9) + line(1) + LAST
+        self.measure(FakeRunner(*[[rank, rank]] * 4), blas_warning="OpenBLAS is slow")
+        self.assertEqual(self.said.splitlines()[0], "warning: OpenBLAS is slow")
+
     def test_model_and_data_are_tried_out_first(self):
         runner = FakeRunner()
         with self.assertRaises(Failure):

@@ -167,6 +167,10 @@ class Conducting(Conducted):
         self.assertEqual(self.conduct(FakeRunner(), data_dir=folder), [])
         self.assertTrue((self.out / "report.html").exists())
 
+    def test_slow_kernels_are_said(self):
+        self.conduct(FakeRunner(), blas_warning="OpenBLAS is slow")
+        self.assertIn("\nwarning: OpenBLAS is slow\n", self.said.getvalue())
+
     def test_compressed_files_of_mnist_are_taken(self):
         folder = self.data_folder("train-images-idx3-ubyte.gz")
         runner = FakeRunner()
