@@ -142,16 +142,28 @@ def merged(works, ranks):
     return found
 
 
+def late_seconds(result, planned):
+    """Returns how much longer than `planned` seconds forward and backward took in an iteration of an
+    emulated run: a rank wakes late if others use the cores, for example to copy their gradients."""
+    return sum(result.phase(name) for name in ("forward", "backward")) - planned
+
+
 def signs(setting, works, results):
-    """Looks for sleeps that took longer than they should have; see disturbance.py."""
+    """Looks for sleeps that took longer than they should have, as far as iterations became longer by
+    that; see disturbance.py."""
     if not setting.emulated:
         return []
     ended = dict(results)
-    return [sign for work in works if is_timed(work) and work.name in ended
-            for sign in apart(
-                f"forward and backward of {timed_name(work)}",
-                ("planned", sum(setting.emulated[alone_name(work, setting)])),
-                ("took", sum(ended[work.name].phase(name) for name in ("forward", "backward"))))]
+    found = []
+    for work in works:
+        seconds = ended[work.name].iteration_seconds() if is_timed(work) and work.name in ended else []
+        if seconds:
+            whole = mean(seconds)
+            late = late_seconds(ended[work.name],
+                                sum(setting.emulated[alone_name(work, setting)]))
+            found += apart(f"an iteration of {timed_name(work)}",
+                           ("with sleeps as planned", whole - late), ("as it was", whole))
+    return found
 
 
 def note(setting):
