@@ -16,6 +16,7 @@ ENDLESS = "has no end of its own"
 MISSING = "needs a program or library that tests/run does not install"
 EXTENSION = "is run with its change by tests/long/recipes_test.py"
 RECIPE = "needs the change of a recipe"
+CHANGED = (EXTENSION, RECIPE)  # programs that know more names than those of the build
 PART = "is a part of a command"
 
 # Commands with these programs are not run.
