@@ -16,7 +16,7 @@
 #include "tests/support/sealed_chunk.h"
 #include "worker/backends/hops/hop_plan.h"
 #include "worker/backends/hops/hop_plans.h"
-#include "worker/backends/hops/hop_slots.h"
+#include "worker/backends/memory/payload_slots.h"
 
 namespace gradwire::neighbor_stream_test {
 namespace {
@@ -228,7 +228,7 @@ class SlotStreamTest : public NeighborStreamTest {
     ExpectStepWorks(0);
   }
 
-  const std::unique_ptr<HopSlotWriter> slots_ = HopSlotWriter::Make(cluster_.ViewOf(0), 0).value();
+  const std::unique_ptr<SlotWriter> slots_ = SlotWriter::Make(cluster_.ViewOf(0), 0).value();
   v1::Chunk in_slot_;
 };
 
@@ -239,7 +239,7 @@ TEST_F(SlotStreamTest, Chunk_PayloadInASlot_TakenAndTheSlotIsEmpty) {
   ASSERT_TRUE(caller.Write(chunks_[1]));
   while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
   EXPECT_EQ(cluster_.exchange(kReceiver).totals().bytes_received, chunks_[1].payload().size());
-  const auto reader = HopSlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
+  const auto reader = SlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_TRUE((*reader)->Get(1, 0).ok());  // it holds 0 bytes
 }
@@ -249,7 +249,7 @@ TEST_F(SlotStreamTest, Chunk_BeforeTheReceiversTerms_IsKeptAndTheSlotIsEmpty) {
   ASSERT_TRUE(caller.Write(in_slot_));
   ASSERT_TRUE(caller.Write(chunks_[1]));
   while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
-  const auto reader = HopSlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
+  const auto reader = SlotReader::Open(cluster_.ViewOf(0), ReceiverView().members[0], 1);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_TRUE((*reader)->Get(1, 0).ok());
 }
@@ -265,7 +265,7 @@ TEST_F(SlotStreamTest, Chunk_ExpectedBeforeTheReceiversTerms_IsCopiedOutOfItsSlo
   ASSERT_TRUE(caller.Write(chunks_[1]));
   while (exchange.totals().bytes_received == 0) std::this_thread::yield();
   const std::string other(chunks_[0].payload().size(), 'o');
-  for (uint32_t i = 0; i < HopSlots::kCount; ++i) {
+  for (uint32_t i = 0; i < PayloadSlots::kCount; ++i) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(other.data());
     ASSERT_TRUE(slots_->Put({{bytes, other.size()}}).has_value()) << i;
   }
@@ -292,7 +292,7 @@ TEST_F(SlotStreamTest, Chunk_SlotHoldsMore_RefusedAndTheRunGoesOn) {
 }
 
 TEST_F(SlotStreamTest, Chunk_SlotThatThereIsNot_RefusedAndTheRunGoesOn) {
-  in_slot_.set_slot(HopSlots::kCount + 1);
+  in_slot_.set_slot(PayloadSlots::kCount + 1);
   ExpectRefusedSealed(in_slot_, grpc::StatusCode::FAILED_PRECONDITION, "-hop-1-data");
 }
 

@@ -1,5 +1,5 @@
 // A model check, by relacy, of how workers share memory: the protocols of MemoryLayout and
-// HopSlots, and the Bell, with the orders of memory_orders.h. Each runs in many interleavings, and
+// PayloadSlots, and the Bell, with the orders of memory_orders.h. Each runs in many interleavings, and
 // each load may see any value that C++ allows. Then each order is weakened by itself, which must
 // fail.
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@
 #include "worker/backends/exchange.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
-#include "worker/backends/hops/hop_slots.h"
+#include "worker/backends/memory/payload_slots.h"
 #include "worker/backends/hops/neighbor_stream.h"
 #include "worker/backends/transfer_table.h"
 
@@ -33,7 +33,7 @@ namespace gradwire {
 //                      sender thread: writes to a neighbor ────────┘
 //
 // Between two ranks of one worker a chunk stays in memory: the sender thread gives it to the other
-// rank. Between two workers of a host its payload goes through shared memory (HopSlots), with
+// rank. Between two workers of a host its payload goes through shared memory (PayloadSlots), with
 // BackendOptions::slots. A neighbor that is ahead does not wait. A chunk that arrives before the
 // receiving rank has contributed its terms, or before chunks that must be added first, is kept and
 // added by the sender thread; at most a segment for each hop.
@@ -109,7 +109,7 @@ class HopExchange : public Exchange {
   // A connection to another worker.
   struct Link {
     std::unique_ptr<NeighborSender> neighbour;
-    std::unique_ptr<HopSlotWriter> slots;  // null: payloads go through the network
+    std::unique_ptr<SlotWriter> slots;  // null: payloads go through the network
     std::atomic<uint64_t> sent_bytes{0};
   };
   struct Group {
@@ -123,7 +123,7 @@ class HopExchange : public Exchange {
 
   absl::Status Connect(Edge edge, const Backend::Ended& ended);
   // Returns the slots of a link to `to`; null if all goes through the network.
-  std::unique_ptr<HopSlotWriter> MakeSlots(Rank to);
+  std::unique_ptr<SlotWriter> MakeSlots(Rank to);
   void AddMemory(LayoutId layout, Bucket bucket, const BucketSpec& spec, uint64_t result_bytes);
   HopPosition MakePosition(const Transfer& transfer, Rank rank);
   void QueueTerms(const std::shared_ptr<HopTransfer>& transfer, const HopPosition& position)
@@ -133,7 +133,7 @@ class HopExchange : public Exchange {
   absl::Status CheckSources(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets the chunk have the payload of its slot; `reader` then empties it.
-  absl::Status FindPayload(StreamId stream, Chunk* chunk, std::shared_ptr<HopSlotReader>* reader);
+  absl::Status FindPayload(StreamId stream, Chunk* chunk, std::shared_ptr<SlotReader>* reader);
   absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const HopKey& key);
   // Judges and accepts a chunk whose payload was found.
   absl::Status Judge(StreamId stream, Chunk chunk, const std::vector<BucketSpec>& buckets);
@@ -186,7 +186,7 @@ class HopExchange : public Exchange {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Source, SourceState> sources_ ABSL_GUARDED_BY(mutex_);  // that have sent data
-  std::map<StreamId, std::shared_ptr<HopSlotReader>> readers_ ABSL_GUARDED_BY(mutex_);
+  std::map<StreamId, std::shared_ptr<SlotReader>> readers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);  // by group
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;          // transfers
   int taking_ ABSL_GUARDED_BY(mutex_) = 0;             // threads that use transfers

@@ -32,7 +32,7 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
     if (judged.ok()) received_bytes_ += bytes;
     return judged;
   }
-  std::shared_ptr<HopSlotReader> reader;
+  std::shared_ptr<SlotReader> reader;
   if (absl::Status found = FindPayload(stream, &chunk, &reader); !found.ok()) return found;
   absl::Status judged = Judge(stream, std::move(chunk), *buckets);
   reader->Empty(slot);
@@ -40,7 +40,7 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
 }
 
 absl::Status HopExchange::FindPayload(StreamId stream, Chunk* chunk,
-                                      std::shared_ptr<HopSlotReader>* reader) {
+                                      std::shared_ptr<SlotReader>* reader) {
   const ChunkHeader& header = chunk->header;
   const std::string name = absl::StrCat("chunk of ", ToString(header));
   if (header.rank.value() >= view_.world_size || view_.Carries(header.rank) ||
@@ -54,7 +54,7 @@ absl::Status HopExchange::FindPayload(StreamId stream, Chunk* chunk,
     *reader = readers_[stream];
   }
   if (*reader == nullptr) {
-    auto opened = HopSlotReader::Open(view_, view_.Carrier(header.rank), header.slot);
+    auto opened = SlotReader::Open(view_, view_.Carrier(header.rank), header.slot);
     if (!opened.ok()) return Annotate(opened.status(), name);
     *reader = *std::move(opened);
     MutexLock lock(&mutex_);

@@ -9,7 +9,7 @@ namespace gradwire {
 // strong enough, and that no weaker one is.
 
 // MemoryLayout: a worker stores `contributed` and `folded` after what they publish, and the others
-// read them before it. HopSlots: the marks of slots, full and empty, likewise. Copies past the
+// read them before it. PayloadSlots: the marks of slots, full and empty, likewise. Copies past the
 // caches are not ordered by a release; StreamFence comes before it (common/base/stream_copy.h).
 inline constexpr std::memory_order kPublishOrder = std::memory_order_release;
 inline constexpr std::memory_order kSeeOrder = std::memory_order_acquire;

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
-#define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_PAYLOAD_SLOTS_H_
+#define GRADWIRE_WORKER_BACKENDS_MEMORY_PAYLOAD_SLOTS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace gradwire {
 // empty one after it was read; each side loads the other's mark with acquire before it goes on
 // (memory_orders.h). A receiver of an earlier view marks slots that are not used any more, because
 // each view has its own memory.
-struct HopSlots {
+struct PayloadSlots {
   static constexpr uint32_t kCount = 8;
   // As a chunk of a hop; see Segments. A longer payload goes through the network.
   static constexpr uint64_t kBytes = 512 << 10;
@@ -41,11 +41,11 @@ struct HopSlots {
 };
 
 // The sender's side of a link. Put: one thread; Cancel: any.
-class HopSlotWriter {
+class SlotWriter {
  public:
   // `link` counts the links of this worker in this view. ResourceExhausted: the limits of this
   // process or of the host do not allow its memory.
-  static absl::StatusOr<std::unique_ptr<HopSlotWriter>> Make(const View& view, uint32_t link);
+  static absl::StatusOr<std::unique_ptr<SlotWriter>> Make(const View& view, uint32_t link);
 
   // Copies the payload, which is not empty, and returns the number for ChunkHeader::slot. None if
   // it is too long, or if no slot becomes empty soon: the payload then goes through the network,
@@ -55,8 +55,8 @@ class HopSlotWriter {
   void Cancel();
 
  private:
-  HopSlotWriter(uint32_t link, SharedMemory data, SharedMemory marks);
-  HopSlots::Marks* marks() const { return reinterpret_cast<HopSlots::Marks*>(marks_.data()); }
+  SlotWriter(uint32_t link, SharedMemory data, SharedMemory marks);
+  PayloadSlots::Marks* marks() const { return reinterpret_cast<PayloadSlots::Marks*>(marks_.data()); }
   bool WaitUntilEmpty(uint32_t slot);
 
   const uint32_t link_;
@@ -67,11 +67,11 @@ class HopSlotWriter {
 };
 
 // The receiver's side. One thread.
-class HopSlotReader {
+class SlotReader {
  public:
   // Opens the memory of the slot with that number of ChunkHeader::slot (1 or more), made by
   // `sender`, a member of the view. FailedPrecondition: it does not exist, or cannot be mapped.
-  static absl::StatusOr<std::unique_ptr<HopSlotReader>> Open(const View& view, const Member& sender,
+  static absl::StatusOr<std::unique_ptr<SlotReader>> Open(const View& view, const Member& sender,
                                                              uint32_t number);
 
   // Returns the payload in a slot, valid until Empty. InvalidArgument if it is a slot of another
@@ -80,8 +80,8 @@ class HopSlotReader {
   void Empty(uint32_t number);
 
  private:
-  HopSlotReader(uint32_t link, SharedMemory data, SharedMemory marks);
-  HopSlots::Marks* marks() const { return reinterpret_cast<HopSlots::Marks*>(marks_.data()); }
+  SlotReader(uint32_t link, SharedMemory data, SharedMemory marks);
+  PayloadSlots::Marks* marks() const { return reinterpret_cast<PayloadSlots::Marks*>(marks_.data()); }
 
   const uint32_t link_;
   const SharedMemory data_;
@@ -90,4 +90,4 @@ class HopSlotReader {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_HOP_SLOTS_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_MEMORY_PAYLOAD_SLOTS_H_

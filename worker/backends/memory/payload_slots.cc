@@ -1,4 +1,4 @@
-#include "worker/backends/hops/hop_slots.h"
+#include "worker/backends/memory/payload_slots.h"
 
 #include <string>
 #include <utility>
@@ -20,9 +20,9 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free, "processes share it");
 constexpr absl::Duration kSlotPatience = absl::Milliseconds(100);
 
 // Numbers count the slots of all links of a worker, from 1.
-uint32_t NumberOf(uint32_t link, uint32_t slot) { return link * HopSlots::kCount + slot + 1; }
-uint32_t LinkOf(uint32_t number) { return (number - 1) / HopSlots::kCount; }
-uint32_t SlotOf(uint32_t number) { return (number - 1) % HopSlots::kCount; }
+uint32_t NumberOf(uint32_t link, uint32_t slot) { return link * PayloadSlots::kCount + slot + 1; }
+uint32_t LinkOf(uint32_t number) { return (number - 1) / PayloadSlots::kCount; }
+uint32_t SlotOf(uint32_t number) { return (number - 1) % PayloadSlots::kCount; }
 
 std::string NameOfSlots(const View& view, Incarnation sender, uint32_t link,
                         const std::string& what) {
@@ -31,21 +31,21 @@ std::string NameOfSlots(const View& view, Incarnation sender, uint32_t link,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HopSlotWriter>> HopSlotWriter::Make(const View& view,
+absl::StatusOr<std::unique_ptr<SlotWriter>> SlotWriter::Make(const View& view,
                                                                    uint32_t link) {
-  auto data = SharedMemory::Make(NameOfSlots(view, view.self, link, "data"), HopSlots::kMemoryBytes,
+  auto data = SharedMemory::Make(NameOfSlots(view, view.self, link, "data"), PayloadSlots::kMemoryBytes,
                                  Writer::kMaker);
   if (!data.ok()) return data.status();
   auto marks = SharedMemory::Make(NameOfSlots(view, view.self, link, "marks"),
-                                  sizeof(HopSlots::Marks), Writer::kAll);
+                                  sizeof(PayloadSlots::Marks), Writer::kAll);
   if (!marks.ok()) return marks.status();
-  return absl::WrapUnique(new HopSlotWriter(link, *std::move(data), *std::move(marks)));
+  return absl::WrapUnique(new SlotWriter(link, *std::move(data), *std::move(marks)));
 }
 
-HopSlotWriter::HopSlotWriter(uint32_t link, SharedMemory data, SharedMemory marks)
+SlotWriter::SlotWriter(uint32_t link, SharedMemory data, SharedMemory marks)
     : link_(link), data_(std::move(data)), marks_(std::move(marks)) {}
 
-bool HopSlotWriter::WaitUntilEmpty(uint32_t slot) {
+bool SlotWriter::WaitUntilEmpty(uint32_t slot) {
   const absl::Time until = SteadyNow() + kSlotPatience;
   while (!cancelled_) {
     const uint32_t rings = marks()->emptied.rings();
@@ -57,22 +57,22 @@ bool HopSlotWriter::WaitUntilEmpty(uint32_t slot) {
   return false;
 }
 
-absl::optional<uint32_t> HopSlotWriter::Put(const ByteSpans& payload) {
+absl::optional<uint32_t> SlotWriter::Put(const ByteSpans& payload) {
   const uint64_t bytes = TotalBytes(payload);
-  if (bytes > HopSlots::kBytes || !WaitUntilEmpty(next_)) return absl::nullopt;
+  if (bytes > PayloadSlots::kBytes || !WaitUntilEmpty(next_)) return absl::nullopt;
   const uint32_t slot = next_;
-  next_ = (next_ + 1) % HopSlots::kCount;
-  CopyTo(payload, data_.data() + slot * HopSlots::kBytes);
+  next_ = (next_ + 1) % PayloadSlots::kCount;
+  CopyTo(payload, data_.data() + slot * PayloadSlots::kBytes);
   marks()->bytes[slot].store(static_cast<uint32_t>(bytes), kPublishOrder);
   return NumberOf(link_, slot);
 }
 
-void HopSlotWriter::Cancel() {
+void SlotWriter::Cancel() {
   cancelled_ = true;
   marks()->emptied.Ring();
 }
 
-absl::StatusOr<std::unique_ptr<HopSlotReader>> HopSlotReader::Open(const View& view,
+absl::StatusOr<std::unique_ptr<SlotReader>> SlotReader::Open(const View& view,
                                                                    const Member& sender,
                                                                    uint32_t number) {
   const uint32_t link = LinkOf(number);
@@ -80,33 +80,33 @@ absl::StatusOr<std::unique_ptr<HopSlotReader>> HopSlotReader::Open(const View& v
     return SharedMemory::Open(sender.pid, NameOfSlots(view, sender.incarnation, link, what), bytes,
                               writer);
   };
-  auto data = open("data", HopSlots::kMemoryBytes, Writer::kMaker);
-  auto marks = open("marks", sizeof(HopSlots::Marks), Writer::kAll);
+  auto data = open("data", PayloadSlots::kMemoryBytes, Writer::kMaker);
+  auto marks = open("marks", sizeof(PayloadSlots::Marks), Writer::kAll);
   for (const auto* memory : {&data, &marks}) {
     if (!memory->ok()) return absl::FailedPreconditionError(memory->status().message());
   }
-  return absl::WrapUnique(new HopSlotReader(link, *std::move(data), *std::move(marks)));
+  return absl::WrapUnique(new SlotReader(link, *std::move(data), *std::move(marks)));
 }
 
-HopSlotReader::HopSlotReader(uint32_t link, SharedMemory data, SharedMemory marks)
+SlotReader::SlotReader(uint32_t link, SharedMemory data, SharedMemory marks)
     : link_(link), data_(std::move(data)), marks_(std::move(marks)) {}
 
-absl::StatusOr<absl::Span<const uint8_t>> HopSlotReader::Get(uint32_t number,
+absl::StatusOr<absl::Span<const uint8_t>> SlotReader::Get(uint32_t number,
                                                              uint32_t bytes) const {
   if (LinkOf(number) != link_) {
     return absl::InvalidArgumentError(
         absl::StrCat("got slot ", number, ", expected one from ", NumberOf(link_, 0), " to ",
-                     NumberOf(link_, HopSlots::kCount - 1), ", like the others of this stream"));
+                     NumberOf(link_, PayloadSlots::kCount - 1), ", like the others of this stream"));
   }
   const uint32_t held = marks()->bytes[SlotOf(number)].load(kSeeOrder);
-  if (held != bytes || bytes > HopSlots::kBytes) {
+  if (held != bytes || bytes > PayloadSlots::kBytes) {
     return absl::InvalidArgumentError(absl::StrCat("got ", bytes, " bytes in slot ", number,
                                                    ", expected ", held, ", as it is marked"));
   }
-  return absl::MakeConstSpan(data_.data() + SlotOf(number) * HopSlots::kBytes, bytes);
+  return absl::MakeConstSpan(data_.data() + SlotOf(number) * PayloadSlots::kBytes, bytes);
 }
 
-void HopSlotReader::Empty(uint32_t number) {
+void SlotReader::Empty(uint32_t number) {
   marks()->bytes[SlotOf(number)].store(0, kPublishOrder);
   marks()->emptied.Ring();
 }

@@ -1,6 +1,6 @@
 // Payloads of hops in the memory of their sender.
 
-#include "worker/backends/hops/hop_slots.h"
+#include "worker/backends/memory/payload_slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class HopSlotsTest : public ::testing::Test {
+class PayloadSlotsTest : public ::testing::Test {
  protected:
-  HopSlotsTest() {
+  PayloadSlotsTest() {
     view_.generation = Generation(static_cast<uint64_t>(generation_++));
     view_.self = MakeIncarnation();
     view_.members = {{view_.self, "", {Rank(0)}, static_cast<uint32_t>(getpid())}};
-    writer_ = HopSlotWriter::Make(view_, kLink).value();
+    writer_ = SlotWriter::Make(view_, kLink).value();
   }
 
   absl::optional<uint32_t> Put(const std::string& payload) {
@@ -30,48 +30,48 @@ class HopSlotsTest : public ::testing::Test {
     const size_t half = payload.size() / 2;
     return writer_->Put({{bytes, half}, {bytes + half, payload.size() - half}});
   }
-  absl::StatusOr<std::unique_ptr<HopSlotReader>> Open(uint32_t number) {
-    return HopSlotReader::Open(view_, view_.members[0], number);
+  absl::StatusOr<std::unique_ptr<SlotReader>> Open(uint32_t number) {
+    return SlotReader::Open(view_, view_.members[0], number);
   }
-  static std::string Read(const HopSlotReader& reader, uint32_t number, uint32_t bytes) {
+  static std::string Read(const SlotReader& reader, uint32_t number, uint32_t bytes) {
     const auto read = reader.Get(number, bytes);
     EXPECT_TRUE(read.ok()) << read.status();
     return read.ok() ? std::string(read->begin(), read->end()) : "";
   }
 
   static constexpr uint32_t kLink = 2;
-  static constexpr uint32_t kFirst = kLink * HopSlots::kCount + 1;
+  static constexpr uint32_t kFirst = kLink * PayloadSlots::kCount + 1;
   static inline int generation_ = 1;
   View view_;
-  std::unique_ptr<HopSlotWriter> writer_;
+  std::unique_ptr<SlotWriter> writer_;
 };
 
-TEST_F(HopSlotsTest, Put_MoreThanThereAreSlots_EachIsReadAndUsedAgain) {
+TEST_F(PayloadSlotsTest, Put_MoreThanThereAreSlots_EachIsReadAndUsedAgain) {
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok()) << reader.status();
-  for (uint32_t i = 0; i < 3 * HopSlots::kCount; ++i) {
+  for (uint32_t i = 0; i < 3 * PayloadSlots::kCount; ++i) {
     const std::string payload = "payload " + std::to_string(i);
     const auto number = Put(payload);
-    ASSERT_EQ(number, kFirst + i % HopSlots::kCount);
+    ASSERT_EQ(number, kFirst + i % PayloadSlots::kCount);
     EXPECT_EQ(Read(**reader, *number, static_cast<uint32_t>(payload.size())), payload);
     (*reader)->Empty(*number);
   }
 }
 
-TEST_F(HopSlotsTest, Put_Longest_IsReadWhole) {
-  const std::string payload(HopSlots::kBytes, 'x');
+TEST_F(PayloadSlotsTest, Put_Longest_IsReadWhole) {
+  const std::string payload(PayloadSlots::kBytes, 'x');
   ASSERT_EQ(Put(payload), kFirst);
   ASSERT_EQ(Put("behind it"), kFirst + 1);
-  EXPECT_TRUE(Read(**Open(kFirst), kFirst, HopSlots::kBytes) == payload);
+  EXPECT_TRUE(Read(**Open(kFirst), kFirst, PayloadSlots::kBytes) == payload);
 }
 
-TEST_F(HopSlotsTest, Put_LongerThanASlot_None) {
-  EXPECT_EQ(Put(std::string(HopSlots::kBytes + 1, 'x')), absl::nullopt);
+TEST_F(PayloadSlotsTest, Put_LongerThanASlot_None) {
+  EXPECT_EQ(Put(std::string(PayloadSlots::kBytes + 1, 'x')), absl::nullopt);
   EXPECT_EQ(Put("fits"), kFirst);
 }
 
-TEST_F(HopSlotsTest, Put_AllAreFull_NoneUntilTheNextIsEmpty) {
-  for (uint32_t i = 0; i < HopSlots::kCount; ++i) ASSERT_TRUE(Put("full").has_value());
+TEST_F(PayloadSlotsTest, Put_AllAreFull_NoneUntilTheNextIsEmpty) {
+  for (uint32_t i = 0; i < PayloadSlots::kCount; ++i) ASSERT_TRUE(Put("full").has_value());
   EXPECT_EQ(Put("more"), absl::nullopt);
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok());
@@ -81,8 +81,8 @@ TEST_F(HopSlotsTest, Put_AllAreFull_NoneUntilTheNextIsEmpty) {
   EXPECT_EQ(Read(**reader, kFirst, 4), "more");
 }
 
-TEST_F(HopSlotsTest, Empty_SenderWaits_ItGoesOn) {
-  for (uint32_t i = 0; i < HopSlots::kCount; ++i) ASSERT_TRUE(Put("full").has_value());
+TEST_F(PayloadSlotsTest, Empty_SenderWaits_ItGoesOn) {
+  for (uint32_t i = 0; i < PayloadSlots::kCount; ++i) ASSERT_TRUE(Put("full").has_value());
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok());
   absl::optional<uint32_t> number;
@@ -95,12 +95,12 @@ TEST_F(HopSlotsTest, Empty_SenderWaits_ItGoesOn) {
   EXPECT_EQ(number, kFirst);
 }
 
-TEST_F(HopSlotsTest, Cancel_NothingIsPutAnyMore) {
+TEST_F(PayloadSlotsTest, Cancel_NothingIsPutAnyMore) {
   writer_->Cancel();
   EXPECT_EQ(Put("late"), absl::nullopt);
 }
 
-TEST_F(HopSlotsTest, Get_NotWhatTheSlotHolds_InvalidArgument) {
+TEST_F(PayloadSlotsTest, Get_NotWhatTheSlotHolds_InvalidArgument) {
   ASSERT_EQ(Put("twelve bytes"), kFirst);
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok());
@@ -113,28 +113,28 @@ TEST_F(HopSlotsTest, Get_NotWhatTheSlotHolds_InvalidArgument) {
   EXPECT_THAT(std::string(empty.status().message()), HasSubstr("expected 0"));
 }
 
-TEST_F(HopSlotsTest, Get_SlotOfAnotherLink_InvalidArgument) {
+TEST_F(PayloadSlotsTest, Get_SlotOfAnotherLink_InvalidArgument) {
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok());
-  for (const uint32_t number : {kFirst - 1, kFirst + HopSlots::kCount, 0u}) {
+  for (const uint32_t number : {kFirst - 1, kFirst + PayloadSlots::kCount, 0u}) {
     const auto got = (*reader)->Get(number, 1);
     EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument) << number;
     EXPECT_THAT(std::string(got.status().message()), HasSubstr("expected one from 17 to 24"));
   }
 }
 
-TEST_F(HopSlotsTest, Open_NoSuchMemory_FailedPreconditionThatNamesIt) {
+TEST_F(PayloadSlotsTest, Open_NoSuchMemory_FailedPreconditionThatNamesIt) {
   const auto opened = Open(1);
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("-hop-0-data"));
 }
 
 // Of a later view: a worker that was stopped and lost marks no slot of it.
-TEST_F(HopSlotsTest, Open_SameLinkOfAnotherView_OtherSlots) {
+TEST_F(PayloadSlotsTest, Open_SameLinkOfAnotherView_OtherSlots) {
   ASSERT_EQ(Put("of the first view"), kFirst);
   ++view_.generation;
   EXPECT_EQ(Open(kFirst).status().code(), absl::StatusCode::kFailedPrecondition);
-  const auto later = HopSlotWriter::Make(view_, kLink);
+  const auto later = SlotWriter::Make(view_, kLink);
   ASSERT_TRUE(later.ok());
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok()) << reader.status();
