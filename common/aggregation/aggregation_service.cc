@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -48,8 +49,8 @@ class AggregationService::CountedCall {
 
 // The methods are registered by hand, like in generated code, because generated synchronous code
 // supports only messages, not byte buffers.
-AggregationService::AggregationService(AggregationObserver observer)
-    : observer_(std::move(observer)), guard_(kPatience) {
+AggregationService::AggregationService(AggregationObserver observer, MakeCallMemory make_memory)
+    : observer_(std::move(observer)), make_memory_(std::move(make_memory)), guard_(kPatience) {
   using grpc::internal::RpcMethod;
   using grpc::internal::RpcServiceMethod;
   using GatherHandler =
@@ -164,6 +165,29 @@ grpc::Status AggregationService::Gather(grpc::ServerContext* context,
   return Report(TakeAll(context, reader, reply));
 }
 
+absl::StatusOr<Verdict> AggregationService::Take(Aggregator* aggregator, CallMemory* memory,
+                                                 Chunk chunk) {
+  const ChunkHeader& header = chunk.header;
+  if (header.slot == 0) {
+    if (observer_.on_received) observer_.on_received(TotalBytes(chunk.payload));
+    return aggregator->Add(std::move(chunk));
+  }
+  if (memory == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": got slot ",
+                                                   header.slot, ", expected a payload"));
+  }
+  const View& view = aggregator->view();
+  // Only of this view can a slot be found; the aggregator drops or refuses the others.
+  const bool is_of_view = header.run_id == view.run_id && header.epoch == view.epoch &&
+                          header.generation == view.generation;
+  if (is_of_view) {
+    const Member* from =
+        header.rank.value() < view.world_size ? &view.Carrier(header.rank) : nullptr;
+    if (absl::Status found = memory->Find(view, from, &chunk); !found.ok()) return found;
+  }
+  return aggregator->AddOwn(std::move(chunk));
+}
+
 absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
                                          grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
@@ -178,6 +202,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
   };
   if (IsMember(*context, (*current)->view())) trust();
   Authority authority(context);
+  const auto memory = make_memory_ ? make_memory_() : nullptr;
   std::shared_ptr<Aggregator> aggregator;  // of the view of the first chunk
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
@@ -192,8 +217,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
     const ChunkHeader& header = chunk->header;
     absl::Status may = authority.Check(aggregator->view(), header.generation, header.rank);
     if (!may.ok()) return may;
-    if (observer_.on_received) observer_.on_received(TotalBytes(chunk->payload));
-    absl::StatusOr<Verdict> verdict = aggregator->Add(*std::move(chunk));
+    absl::StatusOr<Verdict> verdict = Take(aggregator.get(), memory.get(), *std::move(chunk));
     if (!verdict.ok()) return verdict.status();
     if (*verdict == Verdict::kAccept) {
       trust();
@@ -231,6 +255,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   if (absl::Status own = CheckReader(*context, (*aggregator)->view(), cursor.reader); !own.ok()) {
     return own;
   }
+  const auto memory = make_memory_ ? make_memory_() : nullptr;
   const auto leave = absl::MakeCleanup([&] { (*aggregator)->Leave(&cursor); });
   while (true) {
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
@@ -241,11 +266,15 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     if (!mean.ok()) return mean.status();
     const MeanChunk& chunk = *mean->chunk;
     if (!cursor.Wants(mean->header.bucket, chunk.number_in_shard)) continue;
-    grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
-    if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {
+    const bool in_memory =
+        memory != nullptr && memory->Put((*aggregator)->view(), cursor.reader,
+                                         {chunk.data.get(), chunk.bytes}, &mean->header);
+    std::vector<grpc::Slice> payload;
+    if (!in_memory) payload.push_back(SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes));
+    if (!writer->Write(EncodeChunk(mean->header, std::move(payload)))) {
       return absl::CancelledError("the receiver of means is gone");
     }
-    if (observer_.on_sent) observer_.on_sent(chunk.bytes);
+    if (!in_memory && observer_.on_sent) observer_.on_sent(chunk.bytes);
   }
 }
 

@@ -25,12 +25,31 @@ struct AggregationObserver {
   std::function<void(absl::StatusCode)> on_error;  // status of a call, if not OK
 };
 
+// Payloads of one call that go through memory which the caller and this process share, so that its
+// messages have none. One thread; a chunk's owner may be released on any.
+class CallMemory {
+ public:
+  virtual ~CallMemory() = default;
+  // Moves `payload`, for worker `to`, into memory, and says in `header` where it is. False: it must
+  // go through the call.
+  virtual bool Put(const View& view, Incarnation to, absl::Span<const uint8_t> payload,
+                   ChunkHeader* header) = 0;
+  // Lets a chunk that names a slot have its payload, which stays until its owner is released.
+  // `from`: the worker that it is of; null if there is none. InvalidArgument: this slot is not
+  // allowed; FailedPrecondition: the memory cannot be mapped.
+  virtual absl::Status Find(const View& view, const Member* from, Chunk* chunk) = 0;
+};
+
+// Makes the memory of a call; called on its thread.
+using MakeCallMemory = std::function<std::unique_ptr<CallMemory>()>;
+
 // gRPC's side of the Aggregator: service gradwire.v1.Aggregation, with messages as byte buffers, so
 // that payloads are never copied. The Aggregator checks and sums. Thread-safe. A Gather of a caller
 // that is not a member (see IsMember) is ended if none of its chunks is accepted within a second.
 class AggregationService : public grpc::Service {
  public:
-  explicit AggregationService(AggregationObserver observer);
+  // `make_memory` may be empty: all payloads then go through the calls.
+  explicit AggregationService(AggregationObserver observer, MakeCallMemory make_memory = nullptr);
 
   // Serves the aggregator of a view from now on; the previous one was aborted. Earlier calls wait
   // some seconds for it.
@@ -64,6 +83,8 @@ class AggregationService : public grpc::Service {
   template <typename Request>
   absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const grpc::ServerContext& context,
                                                             const Request& request);
+  // Gives one chunk of a Gather to the aggregator.
+  absl::StatusOr<Verdict> Take(Aggregator* aggregator, CallMemory* memory, Chunk chunk);
   absl::Status TakeAll(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
                        v1::GatherReply* reply);
   absl::Status SendAll(grpc::ServerContext* context, const v1::ScatterRequest& request,
@@ -72,6 +93,7 @@ class AggregationService : public grpc::Service {
   void CountCall(int change);
 
   const AggregationObserver observer_;
+  const MakeCallMemory make_memory_;
   CallGuard guard_;
   Mutex mutex_;
   CondVar changed_;

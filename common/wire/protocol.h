@@ -18,7 +18,7 @@ namespace gradwire {
 //   6  a run may wait: Paused, followed by a further View
 //   7  a run may keep checkpoints, and may begin with a later step than 0;
 //      Ready reports the samples of its step; the ring's means enter each host once
-//   8  a hop between two workers of a host may name a slot of memory instead of its payload
+//   8  a chunk between two workers of a host may name a slot of memory instead of its payload
 constexpr uint32_t kProtocolVersion = 8;
 
 // The checksum of a session's message, see membership.proto. TCP's own checksum misses one of

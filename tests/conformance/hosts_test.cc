@@ -52,12 +52,15 @@ struct Outcome {
   uint64_t crossed = 0;          // bytes between any two hosts
   uint64_t within = 0;           // bytes between workers of a host, through the network
   uint64_t received = 0;         // bytes, through the network
+  uint64_t all_sent = 0;         // likewise
 };
 
 Outcome RunSteps(const Layout& layout, const std::vector<BucketSpec>& buckets, v1::DType wire,
-                 int steps, const std::string& backend = "ring") {
+                 int steps, const std::string& backend = "ring",
+                 const Compression& compression = {}) {
   BackendCluster::Settings settings;
   settings.wire = wire;
+  settings.compression = compression;
   settings.hosts = layout.hosts;
   settings.groups = 2;
   BackendCluster cluster(backend, layout.deal, buckets, settings);
@@ -76,6 +79,7 @@ Outcome RunSteps(const Layout& layout, const std::vector<BucketSpec>& buckets, v
   for (size_t worker = 0; worker < layout.deal.size(); ++worker) {
     const TransferTotals totals = cluster.exchange(static_cast<int>(worker)).totals();
     outcome.received += totals.bytes_received;
+    outcome.all_sent += totals.bytes_sent;
     for (const auto& [link, bytes] : totals.sent_on) {
       if (host_of.at(link.first) == host_of.at(link.second)) {
         outcome.within += bytes;
@@ -126,6 +130,30 @@ TEST_P(HostsTest, RunStep_HopsOfAHostThroughMemory_SameBitsAndOnlyTheOthersAreSe
   }
 }
 
+// With a codec `auto` is `sharded` between hosts.
+TEST_P(HostsTest, RunStep_SharesOfAHostThroughMemory_SameBitsAndOnlyTheOthersAreSent) {
+  const std::vector<BucketSpec> buckets = {{16 * kElements, v1::DTYPE_FLOAT32},
+                                           {22080, v1::DTYPE_BYTES, Rank(1)},
+                                           {8, v1::DTYPE_FLOAT32}};
+  for (const char* name : {"int8", "top-k:0.1"}) {
+    const Compression compression = ParseCompression(name).value();
+    const Outcome network =
+        RunSteps(GetParam(), buckets, compression.dtype, 3, "sharded", compression);
+    const Outcome memory = RunSteps(GetParam(), buckets, compression.dtype, 3, "auto", compression);
+    EXPECT_TRUE(memory.data == network.data) << name;
+    EXPECT_EQ(network.received, network.all_sent);
+    EXPECT_EQ(memory.received, memory.all_sent);
+    // Of W - 1 others, those of the same host get nothing through the network.
+    if (GetParam().name == "pairs") {
+      EXPECT_NEAR(static_cast<double>(memory.all_sent), 2.0 / 3 * network.all_sent,
+                  0.01 * network.all_sent)
+          << name;
+    }
+    EXPECT_LT(memory.all_sent, network.all_sent) << name;
+    EXPECT_GT(memory.all_sent, 0u) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, HostsTest,
                          ::testing::ValuesIn(std::vector<Layout>{
                              {"pairs", OneEach(4), {0, 0, 1, 1}},
@@ -147,6 +175,24 @@ TEST(HostLimitsTest, RunStep_SlotsBeyondALimit_HopsOfAHostGoThroughTheNetwork) {
   for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
   for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
   EXPECT_GT(cluster.exchange(0).totals().sent_on[std::pair(Rank(0), Rank(1))], 0u);
+}
+
+TEST(HostLimitsTest, RunStep_SlotsBeyondALimit_SharesOfAHostGoThroughTheNetwork) {
+  const std::vector<BucketSpec> buckets = {{4 * kElements, v1::DTYPE_FLOAT32}};
+  BackendCluster::Settings settings;
+  settings.hosts = {0, 0, 1, 1};
+  settings.compression = ParseCompression("int8").value();
+  settings.wire = settings.compression.dtype;
+  std::vector<uint64_t> sent;
+  for (const uint64_t limit : {MemoryLimits::kNoLimit, uint64_t{4 << 20}}) {
+    settings.limits.address = limit;
+    BackendCluster cluster("auto", OneEach(4), buckets, settings);
+    Data data = RandomData(buckets, 4);
+    for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+    for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+    sent.push_back(cluster.exchange(0).totals().bytes_sent);
+  }
+  EXPECT_LT(sent[0], sent[1]);
 }
 
 // Two hosts with m workers each send (3 - 1/m) / 2 of the tensor.

@@ -219,12 +219,17 @@ TEST(ChosenBackendTest, DescribeBackend_SeveralWorkersOnAHost_NamesTheirRanks) {
   EXPECT_EQ(DescribeBackend(kAutoBackend, TwoHosts({{0}, {1}}), {}), "ring");
 }
 
-TEST(ChosenBackendTest, GroupsInMemory_OnlyWhereHopsGoThroughSlots) {
+TEST(ChosenBackendTest, GroupsInMemory_OnlyWherePayloadsGoThroughSlots) {
   const View view = TwoHosts({{0}, {1}, {2}, {3}});
   EXPECT_EQ(GroupsInMemory(kAutoBackend, view, {}),
             (std::vector<std::vector<Rank>>{{Rank(0), Rank(1)}, {Rank(2), Rank(3)}}));
   EXPECT_THAT(GroupsInMemory("ring", view, {}), ::testing::IsEmpty());
-  EXPECT_THAT(GroupsInMemory(kAutoBackend, view, OptionsOf(v1::DTYPE_INT8)), ::testing::IsEmpty());
+  EXPECT_EQ(DescribeBackend(kAutoBackend, view, OptionsOf(v1::DTYPE_INT8)),
+            "sharded, in memory among ranks 0-1 and 2-3");
+  EXPECT_THAT(GroupsInMemory("sharded", view, {}), ::testing::IsEmpty());
+  View with_aggregators = view;
+  with_aggregators.aggregators = {"10.10.1.9:1"};
+  EXPECT_EQ(DescribeBackend(kAutoBackend, with_aggregators, {}), "sharded");
   EXPECT_THAT(GroupsInMemory(kAutoBackend, view, OptionsOf(v1::DTYPE_FLOAT32, true)),
               ::testing::IsEmpty());
 }

@@ -216,7 +216,7 @@ class SlotStreamTest : public NeighborStreamTest {
   SlotStreamTest() : in_slot_(chunks_[0]) {
     const std::string& payload = chunks_[0].payload();
     const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
-    in_slot_.set_slot(slots_->Put({{bytes, payload.size()}}).value());
+    in_slot_.set_slot(slots_->Put({{bytes, payload.size()}}, absl::ZeroDuration()).value());
     in_slot_.set_slot_bytes(static_cast<uint32_t>(payload.size()));
     in_slot_.clear_payload();
     SealChunk(&in_slot_, payload);
@@ -267,7 +267,7 @@ TEST_F(SlotStreamTest, Chunk_ExpectedBeforeTheReceiversTerms_IsCopiedOutOfItsSlo
   const std::string other(chunks_[0].payload().size(), 'o');
   for (uint32_t i = 0; i < PayloadSlots::kCount; ++i) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(other.data());
-    ASSERT_TRUE(slots_->Put({{bytes, other.size()}}).has_value()) << i;
+    ASSERT_TRUE(slots_->Put({{bytes, other.size()}}, absl::ZeroDuration()).has_value()) << i;
   }
   exchange.Contribute(key, Rank(kReceiver), terms_);
   // It sends the two sums, and the segment that begins with it.

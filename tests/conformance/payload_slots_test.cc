@@ -28,7 +28,7 @@ class PayloadSlotsTest : public ::testing::Test {
   absl::optional<uint32_t> Put(const std::string& payload) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
     const size_t half = payload.size() / 2;
-    return writer_->Put({{bytes, half}, {bytes + half, payload.size() - half}});
+    return writer_->Put({{bytes, half}, {bytes + half, payload.size() - half}}, kPatience);
   }
   absl::StatusOr<std::unique_ptr<SlotReader>> Open(uint32_t number) {
     return SlotReader::Open(view_, view_.members[0], number);
@@ -39,6 +39,7 @@ class PayloadSlotsTest : public ::testing::Test {
     return read.ok() ? std::string(read->begin(), read->end()) : "";
   }
 
+  static constexpr absl::Duration kPatience = absl::Milliseconds(50);
   static constexpr uint32_t kLink = 2;
   static constexpr uint32_t kFirst = kLink * PayloadSlots::kCount + 1;
   static inline int generation_ = 1;

@@ -58,7 +58,7 @@ struct BackendOptions {
   int groups = 1;
   // If the back end can do both: rank 0 gathers, averages and scatters, instead of an all-reduce.
   bool gathers = false;
-  // Whether hops between two workers of a host go through their memory.
+  // Whether payloads between two workers of a host go through their memory.
   bool slots = false;
   OnSpan on_span = nullptr;  // gets the sums that this process computes
   Security security = {};    // for its calls

@@ -97,9 +97,10 @@ std::vector<std::vector<Rank>> GroupsInMemory(absl::string_view name, const View
                                               const BackendOptions& options,
                                               absl::Span<const BucketSpec> buckets) {
   const LinkPattern links = TraitsOfBackend(ChosenBackend(name, view, options, buckets)).links;
-  // As HopExchange does it, with BackendOptions::slots.
-  const bool has_slots =
-      name == kAutoBackend && links == LinkPattern::kRing && !view.SharesMemory();
+  // As MakeSlotWriter does it, with BackendOptions::slots.
+  const bool between_workers =
+      links == LinkPattern::kRing || (links == LinkPattern::kPairs && view.aggregators.empty());
+  const bool has_slots = name == kAutoBackend && between_workers && !view.SharesMemory();
   if (links != LinkPattern::kNone && !has_slots) return {};
   return view.MemoryGroups();
 }

@@ -7,6 +7,7 @@
 #include "common/aggregation/aggregation_service.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
+#include "worker/backends/fold/call_slots.h"
 #include "worker/backends/fold/fold_exchange.h"
 #include "worker/backends/fold/lane.h"
 
@@ -43,7 +44,8 @@ FoldBackend::FoldBackend(const BackendOptions& options, EndpointsOf endpoints_of
   if (!serves) return;
   service_ = std::make_unique<AggregationService>(
       AggregationObserver{[this](uint64_t bytes) { traffic_.received += bytes; },
-                          [this](uint64_t bytes) { traffic_.sent += bytes; }, nullptr});
+                          [this](uint64_t bytes) { traffic_.sent += bytes; }, nullptr},
+      CallMemoryOf(options));
 }
 
 absl::StatusOr<std::unique_ptr<Exchange>> FoldBackend::Connect(

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/backends/fold/call_slots.h"
 
 namespace gradwire {
 
@@ -12,7 +13,7 @@ FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
                            std::vector<Endpoint> endpoints, AggregationService* service,
                            Compressors* compressors, Traffic* traffic)
     : options_(options),
-      context_{this, view, compressors, options.security},
+      context_{this, view, compressors, options.security, CallMemoryOf(options)},
       service_(service),
       traffic_(traffic),
       sent_before_(traffic->sent),

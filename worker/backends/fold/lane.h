@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/aggregation/aggregation_service.h"
 #include "common/base/ids.h"
 #include "common/compress/compression_totals.h"
 #include "common/rpc/channel.h"
@@ -68,6 +69,7 @@ struct LaneContext {
   View view;
   Compressors* compressors = nullptr;
   Security security = {};
+  MakeCallMemory make_memory = nullptr;  // of calls to other workers; may be empty
 };
 
 // A connection with one aggregator: a thread that sends the terms of this worker's ranks, and a

@@ -29,7 +29,8 @@ class RemoteLane : public Lane {
         assignment_(assignment),
         channel_(MakeChannel(endpoint_.address, context.security, "", endpoint_.silence)),
         gather_(context.view.self),
-        scatter_(context.view.self) {
+        scatter_(context.view.self),
+        memory_(context.make_memory && endpoint_.worker ? context.make_memory() : nullptr) {
     channel_->GetState(true);  // begins to connect
   }
 
@@ -62,14 +63,24 @@ class RemoteLane : public Lane {
   template <typename Request>
   Request RequestOfView() const;
   void Fail(const absl::Status& status, absl::string_view call);
+  // Returns the worker that sums; null if the aggregator is not one.
+  const Member* SummingMember() const;
 
   const Endpoint endpoint_;
   const LaneAssignment assignment_;
   const std::shared_ptr<grpc::Channel> channel_;
   CallContext gather_;
   CallContext scatter_;
+  const std::unique_ptr<CallMemory> memory_;  // the sender puts, the receiver finds; may be null
   std::atomic<bool> finished_{false};
 };
+
+const Member* RemoteLane::SummingMember() const {
+  for (const Member& member : context_.view.members) {
+    if (endpoint_.worker == member.incarnation) return &member;
+  }
+  return nullptr;
+}
 
 template <typename Request>
 Request RemoteLane::RequestOfView() const {
@@ -103,8 +114,11 @@ void RemoteLane::SendAll() {
 
 bool RemoteLane::Send(const OutgoingChunk& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer) {
   Chunk term = TermOf(piece);
-  term.header.checksum = Checksum(term.payload);
   const absl::Span<const uint8_t> bytes = term.payload.front();
+  if (memory_ != nullptr && memory_->Put(context_.view, *endpoint_.worker, bytes, &term.header)) {
+    return writer->Write(EncodeChunk(term.header, {}));
+  }
+  term.header.checksum = Checksum(term.payload);
   grpc::Slice payload = SliceOwnedBy(std::move(term.owner), bytes.data(), bytes.size());
   if (!writer->Write(EncodeChunk(term.header, {std::move(payload)}))) return false;
   context_.host->OnSent(bytes.size());
@@ -135,6 +149,12 @@ void RemoteLane::ReceiveAll() {
 absl::Status RemoteLane::TakeMessage(grpc::ByteBuffer* buffer) {
   absl::StatusOr<Chunk> chunk = DecodeChunk(buffer);
   if (!chunk.ok()) return chunk.status();
+  if (chunk->header.slot != 0 && memory_ != nullptr) {
+    if (absl::Status found = memory_->Find(context_.view, SummingMember(), &*chunk); !found.ok()) {
+      return found;
+    }
+    return Take(*chunk);
+  }
   if (absl::Status payload = CheckPayload(*chunk); !payload.ok()) return payload;
   context_.host->OnReceived(TotalBytes(chunk->payload));
   return Take(*chunk);

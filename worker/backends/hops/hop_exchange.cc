@@ -60,27 +60,13 @@ absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
   return absl::OkStatus();
 }
 
-// A view whose workers all share memory is here only because its memory is beyond a limit.
 std::unique_ptr<SlotWriter> HopExchange::MakeSlots(Rank to) {
-  const Member& receiver = view_.Carrier(to);
-  if (!uses_slots_ || view_.SharesMemory() || !view_.SharesMemoryWith(receiver)) return nullptr;
+  if (!uses_slots_) return nullptr;
   const auto workers =
       std::count_if(view_.members.begin(), view_.members.end(),
                     [this](const Member& member) { return view_.SharesMemoryWith(member); });
   // Each worker of the ring has a link to its neighbor for its sums and one for means.
-  const uint64_t all = 2 * workers * groups_.size() * PayloadSlots::kMemoryBytes;
-  absl::Status status;
-  for (const Member* member : {&view_.Carrier(ranks_[0]), &receiver}) {
-    status.Update(CheckMemoryLimits(*member, PayloadSlots::kMemoryBytes, all));
-  }
-  if (status.ok()) {
-    auto slots = SlotWriter::Make(view_, links_++);
-    if (slots.ok()) return *std::move(slots);
-    status = slots.status();
-  }
-  spdlog::warn("no shared memory for {}, which gets all through the network: {}",
-               NameOfNeighbour(to), std::string(status.message()));
-  return nullptr;
+  return MakeSlotWriter(view_, view_.Carrier(to), links_++, 2 * workers * groups_.size());
 }
 
 void HopExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {

@@ -41,28 +41,17 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
 
 absl::Status HopExchange::FindPayload(StreamId stream, Chunk* chunk,
                                       std::shared_ptr<SlotReader>* reader) {
-  const ChunkHeader& header = chunk->header;
-  const std::string name = absl::StrCat("chunk of ", ToString(header));
-  if (header.rank.value() >= view_.world_size || view_.Carries(header.rank) ||
-      !view_.SharesMemoryWith(view_.Carrier(header.rank)) || !chunk->payload.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": got slot ", header.slot, ", expected a payload, or a slot without one of a rank ",
-        "on another worker of this host"));
-  }
   {
     MutexLock lock(&mutex_);
     *reader = readers_[stream];
   }
-  if (*reader == nullptr) {
-    auto opened = SlotReader::Open(view_, view_.Carrier(header.rank), header.slot);
-    if (!opened.ok()) return Annotate(opened.status(), name);
-    *reader = *std::move(opened);
-    MutexLock lock(&mutex_);
-    readers_[stream] = *reader;
+  const Rank rank = chunk->header.rank;
+  const Member* sender = rank.value() < view_.world_size ? &view_.Carrier(rank) : nullptr;
+  if (absl::Status found = gradwire::FindPayload(view_, sender, chunk, reader); !found.ok()) {
+    return found;
   }
-  const auto payload = (*reader)->Get(header.slot, header.slot_bytes);
-  if (!payload.ok()) return Annotate(payload.status(), name);
-  chunk->payload = {*payload};
+  MutexLock lock(&mutex_);
+  readers_[stream] = *reader;
   return absl::OkStatus();
 }
 

@@ -4,6 +4,12 @@
 #include "worker/backends/hops/hop_exchange.h"
 
 namespace gradwire {
+namespace {
+
+// How long a sender waits for an empty slot.
+constexpr absl::Duration kSlotPatience = absl::Milliseconds(100);
+
+}  // namespace
 
 void HopExchange::NextEarly(Queue* queue, Work* work) {
   work->taker = nullptr;
@@ -111,7 +117,7 @@ absl::Status HopExchange::SendTo(Link* link, const Outgoing& outgoing, const Chu
   ChunkHeader sealed = header;
   sealed.checksum = Checksum(payload);
   if (link->slots != nullptr) {
-    if (const auto slot = link->slots->Put(payload); slot.has_value()) {
+    if (const auto slot = link->slots->Put(payload, kSlotPatience); slot.has_value()) {
       sealed.slot = *slot;
       sealed.slot_bytes = static_cast<uint32_t>(outgoing.hop_chunk->bytes);
       return link->neighbour->Write(EncodeChunk(sealed, {}));
