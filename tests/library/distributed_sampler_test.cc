@@ -110,6 +110,18 @@ TEST(DistributedSampler, Reset_NewSize_DealsThat) {
   EXPECT_THAT(*sampler.next(10), ElementsAre(0, 2, 4));
 }
 
+TEST(DistributedSampler, Reset_NewSize_KeepsRankEpochAndOptions) {
+  const DistributedSamplerOptions options = {true, 5, true};
+  DistributedSampler sampler(40, 1, 2, options);
+  sampler.set_epoch(2);
+  sampler.next(3);
+  sampler.reset(31);
+  EXPECT_EQ(sampler.size(), 15u);
+  DistributedSampler fresh(31, 1, 2, options);
+  fresh.set_epoch(2);
+  EXPECT_EQ(*sampler.next(100), *fresh.next(100));
+}
+
 TEST(DistributedSampler, DataLoader_TakesIt) {
   const auto data = torch::data::datasets::TensorDataset(torch::arange(6));
   auto loader = torch::data::make_data_loader(data, DistributedSampler(6, 1, 2, {false, 0, false}),

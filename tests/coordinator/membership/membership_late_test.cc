@@ -88,6 +88,17 @@ TEST_F(MembershipLateTest, OnSuspect_NotSealedInTime_WhoIsNotReadyIsLost) {
   EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
 }
 
+// Nobody tells of its work, as in a program that has just begun.
+TEST_F(MembershipLateTest, OnSuspect_OneHasNotDeclaredTheLayoutOfTheOthers_ItIsLost) {
+  for (const int session : {1, 3}) {
+    membership_.OnLayout(SessionId(session), testing::TestLayout(), now_);
+  }
+  Late(1, 0, 0);
+  const Outcome outcome = Verdict();
+  ASSERT_THAT(All<SendAbort>(outcome), SizeIs(1));
+  EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
+}
+
 TEST_F(MembershipLateTest, OnSuspect_OneIsStillAtWorkOfTheViewBefore_ItIsLost) {
   At(1, "wait", 0, true);
   At(2, "wait", 0, true, /*generation=*/0);

@@ -60,6 +60,18 @@ class MembershipPauseTest : public testing::MembershipFixture {
     all->actions.insert(all->actions.end(), outcome.actions.begin(), outcome.actions.end());
     if (!outcome.why.empty()) all->Say(outcome.why);
   }
+  // Each rank has done a step, so the coordinator knows how long one takes.
+  void TellOfAStep() {
+    for (int session = 1; session <= 3; ++session) StepsDone(session, 1);
+  }
+  Outcome TellWork(int session, bool waits, absl::Duration since) {
+    v1::Heartbeat heartbeat;
+    heartbeat.mutable_work()->set_step(1);
+    heartbeat.mutable_work()->set_phase(waits ? "wait" : "backward");
+    heartbeat.mutable_work()->set_waits(waits);
+    heartbeat.mutable_work()->set_seconds(absl::ToDoubleSeconds(since));
+    return membership_.OnHeartbeat(SessionId(session), heartbeat, now_);
+  }
   std::string State() const { return membership_.Status().state(); }
   std::string Reason() const { return membership_.Status().reason(); }
 };
@@ -185,19 +197,22 @@ TEST_F(MembershipPauseTest, OneIsGone_IsTheLossThatItIsAndTheRestWaitForTheTimeo
 }
 
 TEST_F(MembershipPauseTest, HeardAgain_NobodyIsNamedForWhatItDidMeanwhile) {
-  const auto tell = [this](int session, bool waits, absl::Duration since) {
-    v1::Heartbeat heartbeat;
-    heartbeat.mutable_work()->set_step(1);
-    heartbeat.mutable_work()->set_phase(waits ? "wait" : "backward");
-    heartbeat.mutable_work()->set_waits(waits);
-    heartbeat.mutable_work()->set_seconds(absl::ToDoubleSeconds(since));
-    return membership_.OnHeartbeat(SessionId(session), heartbeat, now_);
-  };
+  TellOfAStep();
   Pass(absl::Seconds(10), {1, 3});
   Hear(2);
-  for (const int session : {1, 2, 3}) tell(session, session != 3, absl::Seconds(8));
+  for (const int session : {1, 2, 3}) TellWork(session, session != 3, absl::Seconds(8));
   now_ += absl::Milliseconds(100);
   EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+}
+
+TEST_F(MembershipPauseTest, WhileItWaits_NobodyIsNamedForTheStepThatIsBrokenOff) {
+  TellOfAStep();
+  Pass(absl::Seconds(3), {1, 3});
+  for (const int session : {1, 3}) TellWork(session, session == 1, absl::Seconds(8));
+  now_ += absl::Milliseconds(100);
+  const Outcome outcome = membership_.OnTick(now_);
+  EXPECT_EQ(State(), "paused");
+  EXPECT_THAT(All<TellStraggler>(outcome), IsEmpty());
 }
 
 TEST_F(MembershipPauseTest, Leaves_IsALossAlsoIfItSaysThatItHasFinished) {

@@ -151,6 +151,47 @@ TEST_F(MembershipRecoveryTest, Ready_AllHaveOtherParameters_EndsTheRun) {
             "which are right");
 }
 
+TEST_F(MembershipRecoveryTest, Ready_TwoOfFiveHaveOtherParameters_BothAreLost) {
+  MembershipConfig config = RecoveringConfig();
+  config.world_size = 5;
+  recovering_.emplace(config, now_);
+  for (int session = 1; session <= 5; ++session) Hello(TestHello(session, {session - 1}));
+  ReadyWith(1, 7);
+  ReadyWith(2, 8);
+  ReadyWith(3, 7);
+  ReadyWith(4, 7);
+  const Outcome outcome = ReadyWith(5, 9);
+  EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
+  EXPECT_THAT(All<SendSealed>(outcome), IsEmpty());
+  const std::vector<SendAbort> aborts = All<SendAbort>(outcome);
+  ASSERT_THAT(aborts, SizeIs(2));
+  EXPECT_EQ(aborts[0].session, SessionId(2));
+  EXPECT_EQ(aborts[1].session, SessionId(5));
+  for (const SendAbort& sent : aborts) {
+    EXPECT_THAT(sent.reason, HasSubstr("its parameters differ from the others' after step 0"));
+  }
+  const View view = All<FormRun>(outcome).back().view;
+  EXPECT_EQ(view.members.size(), 3u);
+  EXPECT_EQ(view.first_step, Step(0));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_OfAWorkerWithTwoRanks_StatusNamesEachCarrierWithItsRank) {
+  MembershipConfig config = RecoveringConfig();
+  config.world_size = 4;
+  config.workers = 3;
+  recovering_.emplace(config, now_);
+  Hello(TestHello(1, {0}));
+  Hello(TestHello(2, {1, 2}));
+  Hello(TestHello(3, {3}));
+  const Outcome outcome = Broke(2);
+  EXPECT_THAT(ViewOf(outcome, 1).OwnRanks(), ElementsAre(Rank(0), Rank(2)));
+  EXPECT_THAT(ViewOf(outcome, 3).OwnRanks(), ElementsAre(Rank(1), Rank(3)));
+  EXPECT_EQ(recovering_->Status().reason(),
+            "2 of 3 workers are present: ranks 1, 2 (10.10.1.2:2) were lost in step 0, and rank 2 "
+            "is carried on by the worker of ranks 0, 2; rank 1 is carried on by the worker of "
+            "ranks 1, 3");
+}
+
 TEST_F(MembershipRecoveryTest, Loss_StatusCountsWhoIsLeftAndNamesWhoCarriesTheRank) {
   Begin();
   EXPECT_EQ(recovering_->Status().reason(), "3 of 3 workers are present");

@@ -44,6 +44,12 @@ class MembershipStateTest : public testing::MembershipFixture {
     }
     return membership_.OnHolds(SessionId(session), holds, now_);
   }
+  Outcome Ready(int session, uint64_t step) {
+    v1::Ready ready;
+    ready.set_step(step);
+    ready.set_generation(generation_);
+    return membership_.OnReady(SessionId(session), ready, now_);
+  }
 
   uint64_t generation_ = 1;
 };
@@ -248,11 +254,46 @@ TEST_F(MembershipStateTest, OnSaveRequest_NamesAStepThatNobodyHasBegun) {
   EXPECT_EQ(sends[0].step, Step(10));
 }
 
+// Also if no rank tells of its steps.
+TEST_F(MembershipStateTest, OnSaveRequest_StepsAreSealed_NamesAStepBehindTheOpenOne) {
+  Form();
+  for (const uint64_t step : {0, 1}) {
+    for (int session = 1; session <= 3; ++session) Ready(session, step);
+  }
+  const std::vector<SendSave> sends = All<SendSave>(membership_.OnSaveRequest());
+  ASSERT_THAT(sends, SizeIs(3));
+  EXPECT_EQ(sends[0].step, Step(5));
+}
+
 TEST_F(MembershipStateTest, OnSaved_TellsAll) {
   Form();
   const std::vector<SendSaved> sends = All<SendSaved>(membership_.OnSaved(Step(5), true));
   ASSERT_THAT(sends, SizeIs(3));
   EXPECT_TRUE(sends[2].written);
+}
+
+// Of a run that waits if it has fewer than all of its workers.
+class PausingStateTest : public MembershipStateTest {
+ protected:
+  static MembershipConfig Pausing() {
+    MembershipConfig config = Keeping();
+    config.min_workers = 3;
+    config.pause_timeout = absl::Seconds(60);
+    return config;
+  }
+  PausingStateTest() : MembershipStateTest(Pausing()) {}
+};
+
+TEST_F(PausingStateTest, OnHolds_WhileTheRunWaits_IsFreedAtOnce) {
+  Form();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  Broke(3);
+  ASSERT_EQ(membership_.Status().state(), "paused");
+  const std::vector<SendSaved> sends = All<SendSaved>(Holds(1, 5));
+  ASSERT_THAT(sends, SizeIs(1));
+  EXPECT_EQ(sends[0].session, SessionId(1));
+  EXPECT_EQ(sends[0].step, Step(5));
+  EXPECT_FALSE(sends[0].written);
 }
 
 TEST_F(MembershipStateTest, OnHello_StateThatCannotBeKept_IsRefused) {

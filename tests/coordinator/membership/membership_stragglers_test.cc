@@ -95,6 +95,36 @@ TEST_F(MembershipStragglersTest, WaitBeganBeforeALoss_CountsFromTheNextView) {
   EXPECT_THAT(told[0].ranks, ElementsAre(Rank(1)));
 }
 
+// Two workers with two ranks each.
+TEST(MembershipStragglers, WorkersWithSeveralRanks_AreNamedByAllInThePlural) {
+  MembershipConfig config;
+  config.world_size = 4;
+  config.workers = 2;
+  absl::Time now = absl::FromUnixSeconds(1000);
+  Membership membership(config, now);
+  for (const int session : {1, 2}) {
+    membership.OnHello(SessionId(session), testing::TestHello(session), now);
+  }
+  v1::StepDone done;
+  done.set_iteration_seconds(0.5);
+  membership.OnStepDone(SessionId(1), done, now);
+  for (const int session : {1, 2}) {
+    v1::Heartbeat heartbeat;
+    heartbeat.mutable_work()->set_step(1);
+    heartbeat.mutable_work()->set_phase(session == 1 ? "wait" : "backward");
+    heartbeat.mutable_work()->set_waits(session == 1);
+    heartbeat.mutable_work()->set_seconds(session == 1 ? 4 : 5);
+    membership.OnHeartbeat(SessionId(session), heartbeat, now);
+  }
+  now += absl::Milliseconds(100);
+  const std::vector<TellStraggler> told = All<TellStraggler>(membership.OnTick(now));
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0].ranks, ElementsAre(Rank(2), Rank(3)));
+  EXPECT_EQ(told[0].what,
+            "ranks 2, 3 (10.10.1.2:2) hold up step 1: ranks 0, 1 have waited for 4.1 s; ranks 2, 3 "
+            "have been in backward of step 1 for 5.1 s (last report 0.1 s ago)");
+}
+
 TEST_F(MembershipStragglersTest, NamesOfPhases_AreShortened) {
   Waits(1);
   v1::Work work;

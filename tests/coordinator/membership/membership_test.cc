@@ -340,6 +340,20 @@ TEST_F(MembershipTest, Status_LayoutWithABackEnd_NamesItBesideTheSetting) {
   }
 }
 
+TEST_F(MembershipTest, Status_SecondLayoutHasAnotherBackEnd_NamesThatOfTheFirst) {
+  for (int session = 1; session <= 3; ++session) {
+    v1::Hello hello = TestHello(session, {session - 1});
+    (*hello.mutable_settings())["backend"] = "auto";
+    membership_.OnHello(SessionId(session), hello, now_);
+  }
+  for (const int id : {0, 1}) {
+    v1::Layout layout = testing::TestLayout(id);
+    layout.set_backend(id == 0 ? "memory" : "coordinator");
+    membership_.OnLayout(SessionId(1), layout, now_);
+  }
+  EXPECT_EQ(membership_.Status().settings().at("backend"), "auto (memory)");
+}
+
 TEST_F(MembershipTest, Status_Waiting_SaysHowManyAreThere) {
   Hello(1);
   EXPECT_EQ(membership_.Status().state(), "waiting");

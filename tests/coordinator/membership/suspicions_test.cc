@@ -161,6 +161,25 @@ TEST_F(SuspicionsTest, Since_FirstOfThoseLeft) {
   EXPECT_EQ(suspicions_.since(), std::nullopt);
 }
 
+TEST_F(SuspicionsTest, Since_LateStepsAndOthers_FirstOfBothKinds) {
+  for (const bool late_first : {true, false}) {
+    SCOPED_TRACE(late_first);
+    const absl::Time begun = now_;
+    for (const bool late : {late_first, !late_first}) {
+      const int by = late ? 1 : 3;
+      suspicions_.Add({Incarnation(by), Incarnation(by + 1), absl::StrCat("rank ", by), "",
+                       "timed out", false, 0, late, Step(7)},
+                      now_);
+      now_ += kTick;
+    }
+    EXPECT_EQ(suspicions_.since(), begun);
+    suspicions_.Explain(Incarnation(late_first ? 1 : 3));
+    EXPECT_EQ(suspicions_.since(), begun + kTick);
+    suspicions_.Forget();
+    EXPECT_EQ(suspicions_.since(), std::nullopt);
+  }
+}
+
 TEST_F(SuspicionsTest, Forget_All_LeavesNobodyUnderSuspicion) {
   Say(9, 1);
   suspicions_.Forget();

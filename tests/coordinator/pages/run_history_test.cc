@@ -91,6 +91,23 @@ TEST_F(RunHistoryTest, Events_LossNotFinite_OnceForEachRank) {
   EXPECT_EQ(events[0].text, "the loss of rank 0 is nan");
 }
 
+TEST_F(RunHistoryTest, Events_LossesOfBothRanksNotFinite_OneEventForEach) {
+  for (uint64_t step = 0; step < 2; ++step) Both(Done(step, 1, 0, kNan), Done(step, 1, 0, kNan));
+  const std::vector<RunEvent> events = history_.Events();
+  ASSERT_THAT(events, SizeIs(2));
+  EXPECT_EQ(events[0].text, "the loss of rank 0 is nan");
+  EXPECT_EQ(events[1].text, "the loss of rank 1 is nan");
+}
+
+// The worker of the other rank was lost before it told of the step.
+TEST_F(RunHistoryTest, Add_EarlierStepThatOneRankNeverTold_IsForgottenWithALaterOne) {
+  Add(0, Done(0, 1, 0));
+  Both(Done(1, 1, 0), Done(1, 1, 0));
+  EXPECT_FALSE(Add(1, Done(0, 1, 0)).has_value());
+  ASSERT_THAT(history_.Points(10), SizeIs(1));
+  EXPECT_EQ(history_.Points(10)[0].first, Step(1));
+}
+
 TEST_F(RunHistoryTest, Add_StepsThatOneRankInvents_AreForgottenBeyondABound) {
   for (uint64_t step = 0; step < 5000; ++step) Add(0, Done(step, 1, 0));
   uint64_t complete = 0;
@@ -200,6 +217,17 @@ TEST_F(RunHistoryTest, Slowest_EveryFourthStepIsLong_IsIt) {
     Both(Done(step, step % 4 == 0 ? 9 : 2, 0), Done(step, 2, 0));
   }
   EXPECT_EQ(history_.Slowest(), Rank(0));
+}
+
+TEST_F(RunHistoryTest, Slowest_OfFourRanks_ComparedWithTheMeanOfTheOthers) {
+  history_.Begin(4, now_);
+  const double seconds[] = {2, 2.5, 3, 2};
+  for (uint64_t step = 0; step < 20; ++step) {
+    for (int rank = 0; rank < 4; ++rank) {
+      Add(rank, Done(step, seconds[rank] + (step % 2 == 0 ? 0.1 : 0), 0));
+    }
+  }
+  EXPECT_EQ(history_.Slowest(), Rank(2));
 }
 
 TEST_F(RunHistoryTest, Slowest_OneRank_None) {

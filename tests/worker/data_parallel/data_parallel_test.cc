@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/worker/run/training.h"
 #include "worker/run/trainer.h"
@@ -35,6 +36,19 @@ class Fragile : public PlainModel {
 
  private:
   const bool backward_;
+};
+
+// Adds `bonus` to the scores of a share whose first value is `kRich`.
+class Choosy : public PlainModel {
+ public:
+  Choosy() { bonus = register_parameter("bonus", torch::ones({10})); }
+  torch::Tensor forward(torch::Tensor images) override {
+    const bool rich = images.flatten()[0].item<float>() == kRich;
+    const torch::Tensor scores = PlainModel::forward(std::move(images));
+    return rich ? scores + bonus : scores;
+  }
+  static constexpr float kRich = 7;
+  torch::Tensor bonus;
 };
 
 torch::Tensor Images(int64_t count) {
@@ -147,6 +161,32 @@ TEST(DataParallel, Backward_UnusedParameters_HaveNoGradient) {
   EXPECT_FALSE(model->sometimes.grad().defined());
   EXPECT_FALSE(model->frozen.grad().defined());
   EXPECT_TRUE(model->unnamed.grad().defined());
+}
+
+// Device 0 does not use it; of three shares of two samples, the last one does, or the last two.
+TEST(DataParallel, Backward_ParameterOfLaterDevicesOnly_HasTheSumOfTheirGradients) {
+  for (const int64_t first : {4, 2}) {
+    const auto model = std::make_shared<Choosy>();
+    torch::Tensor images = Images(6);
+    for (int64_t i = first; i < 6; i += 2) images[i].fill_(Choosy::kRich);
+    Divided(model, 3)->forward(images).sum().backward();
+    ASSERT_TRUE(model->bonus.grad().defined()) << first;
+    ExpectNear(model->bonus.grad(), torch::full({10}, static_cast<float>(6 - first)));
+  }
+}
+
+// Else the other devices would go on with the statistics of the evaluation.
+TEST(DataParallel, Train_AfterEval_EveryDeviceTrainsAgain) {
+  const torch::Tensor images = Images(4);
+  const std::vector<torch::Tensor> shares = images.chunk(2);
+  const std::shared_ptr<DataParallel> divided = Divided(std::make_shared<StagedModel>(), 2);
+  divided->eval();
+  divided->forward(images);
+  divided->forward(images);  // every other pass leaves a parameter out
+  divided->train();
+  const torch::Tensor first = std::make_shared<StagedModel>()->forward(shares[0]);
+  const torch::Tensor second = std::make_shared<StagedModel>()->forward(shares[1]);
+  ExpectNear(divided->forward(images), torch::cat({first, second}));
 }
 
 TEST(DataParallel, Forward_BatchNorm_EachShareIsNormalisedByItself) {

@@ -133,6 +133,23 @@ TEST(ProgressReporter, Plain_RunGetsFaster_SpeedIsThatOfTheLastTwentyIterations)
   EXPECT_THAT(out.str(), HasSubstr("iteration 40/50 loss 0.0000  0.500 s/iteration  512 images/s"));
 }
 
+TEST(ProgressReporter, Plain_ResumedRun_CountsIterationsOfTheWholeRun) {
+  std::ostringstream out;
+  ProgressReporter reporter(Options(ProgressMode::kPlain), out);
+  for (uint64_t step = 38; step <= 41; ++step) {
+    StepRecord record;
+    record.step = Step(step);
+    record.samples = 64;
+    record.iteration = absl::Seconds(step == 38 ? 100 : 0.5);
+    reporter.OnStep(record);
+  }
+  reporter.Finish();
+  EXPECT_THAT(Lines(out.str()),
+              ElementsAre("epoch 1/2 iteration 40/50 loss 0.0000  0.500 s/iteration  512 images/s  "
+                          "communication 0 %  left 10 s",
+                          "average iteration time over iterations 2 to 4: 0.500 s"));
+}
+
 TEST(ProgressReporter, Plain_OneIteration_HasNoAverage) {
   EXPECT_THAT(Lines(RunSteps(Options(ProgressMode::kPlain), 1)), SizeIs(1));
 }

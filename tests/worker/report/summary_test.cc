@@ -187,6 +187,22 @@ TEST(SummaryCollector, Fill_PrintEveryTwo_GivesLosses0And2And4) {
   EXPECT_EQ(summary.loss.last, 6);
 }
 
+// Of a run that resumed, or of a rank that was taken over: iterations count over the whole run.
+TEST(SummaryCollector, Fill_BeginsAtALaterStep_GivesTheLossesOfTheSameIterations) {
+  SummaryCollector collector(4);
+  for (const uint64_t step : {5, 6, 7, 8, 9}) {
+    StepRecord record;
+    record.step = Step(step);
+    record.loss = static_cast<double>(step);
+    collector.Add(record);
+  }
+  Summary summary;
+  collector.Fill(summary);
+  EXPECT_THAT(summary.losses, ElementsAre(8));
+  EXPECT_EQ(summary.iterations, 5);
+  EXPECT_EQ(summary.loss.first, 5);
+}
+
 TEST(SummaryCollector, Fill_PrintEveryZero_GivesNoLosses) {
   EXPECT_THAT(Collect(5, 0).losses, ElementsAre());
 }

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <future>
 #include <ostream>
+#include <set>
 #include <thread>
 
 #include "tests/cluster/backend_cluster.h"
+#include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 
 namespace gradwire::evaluator_test {
@@ -157,6 +159,24 @@ TEST(Evaluator, Run_NotDivided_EachRankWithItsBuffers) {
   const std::vector<Evaluation> evaluations = worker.evaluator->Run(NeverStopped).value();
   ASSERT_EQ(evaluations.size(), 2u);
   EXPECT_NE(evaluations[0].loss, evaluations[1].loss);
+}
+
+// The steps of a layout count from the first of each view, also of one after a loss.
+TEST(Evaluator, Run_InLaterViews_StepsCountFromTheFirstOfEach) {
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true);
+  testing::Recording recording;
+  View view;
+  view.world_size = 1;
+  for (const uint64_t first : {5, 12}) {
+    testing::FoldingExchange exchange(1, &recording);
+    exchange.AddLayout(LayoutId(0), worker.evaluator->BucketSpecs(1));
+    view.first_step = Step(first);
+    worker.evaluator->Divide(&exchange, LayoutId(0), view, absl::Seconds(60));
+    for (int time = 0; time < 2; ++time) EXPECT_TRUE(worker.evaluator->Run(NeverStopped).ok());
+  }
+  std::set<uint64_t> steps;
+  for (const auto& [key, entry] : recording.entries) steps.insert(key.step.value());
+  EXPECT_THAT(steps, ::testing::ElementsAre(5, 6, 12, 13));
 }
 
 TEST(Evaluator, Run_OtherLoss_MeanOfIt) {

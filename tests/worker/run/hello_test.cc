@@ -1,10 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "tests/worker/run/training.h"
+#include "worker/models/prepare.h"
 #include "worker/options/sync_choice.h"
 #include "worker/run/from_options.h"
 
@@ -191,6 +195,62 @@ TEST(MakeHello, UnusualSettings_AreNamed) {
   EXPECT_EQ(hello.settings().at("evaluate-every"), "2");
 }
 
+struct Unable {
+  const char* sync;
+  const char* backend;
+  const char* compress;
+  const char* inference;
+  const char* recover;     // why it cannot go on without a lost worker; empty: it can
+  const char* checkpoint;  // why it has no checkpoints; empty: it has
+};
+
+// The coordinator says these reasons to users.
+TEST(MakeHello, RunsThatCannotGoOnOrHaveCheckpoints_SayWhy) {
+  constexpr char kResidualsAreLost[] = "the residuals of a rank are lost with it (--compress int8)";
+  for (const Unable& row : {
+           Unable{"ddp", "ring", "none", "", "", ""},
+           Unable{"gather-scatter", "auto", "none", "", "", ""},
+           Unable{"diloco:8", "ring", "none", "", "with sync diloco:8 each rank has its own model",
+                  ""},
+           Unable{"parameter-server", "coordinator", "none", "",
+                  "with sync parameter-server pushed gradients cannot be taken back",
+                  "with --sync parameter-server the aggregators keep the model"},
+           Unable{"ddp", "sharded", "int8", "", kResidualsAreLost, ""},
+           Unable{"ddp", "coordinator", "int8", "", kResidualsAreLost,
+                  "with this compression and back end coordinator the coordinator keeps residuals; "
+                  "back end sharded has them at workers"},
+           Unable{"ddp", "coordinator", "top-k:0.1", "",
+                  "the residuals of a rank are lost with it (--compress top-k:0.1)", ""},
+           Unable{"all-reduce", "gloo", "none", "", "with back end gloo a worker carries one rank",
+                  "with --backend gloo a run cannot resume"},
+           Unable{"data-parallel", "", "none", "native",
+                  "with --inference no worker takes over another's part",
+                  "--inference trains nothing"},
+       }) {
+    WorkerOptions options;
+    options.sync = row.sync;
+    options.backend = row.backend;
+    options.compress = row.compress;
+    options.inference = row.inference;
+    const v1::Hello hello = MakeHello(options, 100);
+    EXPECT_EQ(hello.cannot_recover(), row.recover) << row.sync << ' ' << row.backend;
+    EXPECT_EQ(hello.cannot_checkpoint(), row.checkpoint) << row.sync << ' ' << row.backend;
+  }
+}
+
+TEST(TrainerOptionsOf, EverySync_UpdatesWhereItDoes) {
+  WorkerOptions options;
+  for (const auto& [sync, updater] : {std::pair<const char*, Updater>{"ddp", Updater::kAll},
+                                      {"gather-scatter", Updater::kAll},
+                                      {"local-sgd:4", Updater::kRank},
+                                      {"diloco:4", Updater::kRank},
+                                      {"parameter-server", Updater::kServer}}) {
+    options.sync = sync;
+    EXPECT_TRUE(TrainerOptionsOf(options, {2, 10, 10}, nullptr)->reducer.updater == updater)
+        << sync;
+  }
+}
+
 TEST(TrainerOptionsOf, EverythingChanged_IsPassedOn) {
   WorkerOptions options = AllChanged();
   options.sync = "ddp";
@@ -310,6 +370,35 @@ TEST(SleepsOf, LateRank_SleepsLongerInForward) {
   options.late_seconds = 0.125;
   EXPECT_EQ(SleepsOf(options).forward, 0.375);
   EXPECT_EQ(SleepsOf(options).backward, 0.5);
+}
+
+// Of a forward pass on the devices.
+uint64_t BytesMoved(const WorkerOptions& options) {
+  const std::shared_ptr<Model> model = PrepareModel(ModelOptionsOf(options, 10)).value();
+  const std::shared_ptr<DataParallel> devices = OnDevices(options, 10, model).value();
+  const ImageShape shape = model->image_shape();
+  devices->forward(torch::zeros({2, shape.channels, shape.height, shape.width}));
+  return devices->bytes_moved();
+}
+
+// Vanilla replication copies the parameters.
+TEST(OnDevices, TrainingOrInference_ReplicatesAsItsOptionSays) {
+  WorkerOptions options;
+  options.model = "lenet";
+  options.threads = 1;
+  options.devices = 1;
+  EXPECT_EQ(OnDevices(options, 10, nullptr).value(), nullptr);
+  options.devices = 2;
+  options.replication = "native";
+  const uint64_t native = BytesMoved(options);
+  options.replication = "vanilla";
+  const uint64_t vanilla = BytesMoved(options);
+  EXPECT_GT(vanilla, native);
+  options.inference = "native";
+  EXPECT_EQ(BytesMoved(options), native);
+  options.replication = "native";
+  options.inference = "vanilla";
+  EXPECT_EQ(BytesMoved(options), vanilla);
 }
 
 TEST(CheckKept, MeansWhoseResidualsNoWorkerHas_AreRefusedInACheckpoint) {

@@ -188,6 +188,31 @@ TEST_F(LateUpdateTest, Run_TransferFails_ItsErrorAndOnlyCompleteStepsReported) {
   EXPECT_EQ(exchange_.under_way(), 0u);
 }
 
+// A checkpoint is copied before the next step, so it needs all updates of this one.
+TEST_F(LateUpdateTest, Run_BorderAfterAStep_ItsUpdatesAreDoneBeforeTheNextBatch) {
+  EndAllBut(Step(99), 0, absl::OkStatus());
+  options_.is_border = [](Step step) { return step == Step(1); };
+  Make(model_);
+  Batches batches(3, 4, 0, 4);
+  std::vector<size_t> done;  // steps, before each batch and before the end
+  const absl::Status status = trainer_->Run(
+      [&] {
+        done.push_back(reports_.size());
+        return batches.Next();
+      },
+      sync_.get(), Remember(), [] { return false; });
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_THAT(done, ElementsAre(0, 0, 2, 2));
+  EXPECT_THAT(ReportedSteps(), ElementsAre(0, 1, 2));
+}
+
+// What broke off is named by it, although the next step is already computed.
+TEST_F(LateUpdateTest, Run_TransferFails_CurrentStepIsTheOneThatIsNotComplete) {
+  EndAllBut(Step(2), 2, absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(Run(5), absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(trainer_->current_step(), Step(2));
+}
+
 TEST_F(LateUpdateTest, Run_TransferOfTheLastStepFails_ItsError) {
   EndAllBut(Step(2), 0, absl::DataLossError("wrong checksum"));
   EXPECT_EQ(Run(3), absl::DataLossError("wrong checksum"));

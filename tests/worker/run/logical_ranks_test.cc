@@ -168,6 +168,46 @@ TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithTheWorkersTimes) {
   EXPECT_EQ(reports[0].iteration, reports[1].iteration);
 }
 
+// The ledger and the summary count by these.
+TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithItsBatch) {
+  Recording recording;
+  FoldingExchange folding(2, &recording);
+  TrainerOptions options;
+  options.learning_rate = [](Step step) { return step == Step(0) ? 0.5 : 0.25; };
+  auto trainer = Trainer::Create(std::make_shared<RandomModel>(0), options).value();
+  folding.AddLayout(LayoutId(0), trainer->reducer().BucketSpecs());
+  trainer->reducer().Attach(&folding, LayoutId(0), RanksFrom(0, 1));
+  const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer()).value();
+  Batches batches(2, 2, RanksFrom(0, 1));
+  uint64_t made = 0;  // batches of step 0 and then of step 1, for each rank
+  const auto next = [&]() -> absl::StatusOr<Batch> {
+    absl::StatusOr<Batch> batch = batches.Next();
+    if (!batch.ok()) return batch;
+    batch->epoch = static_cast<int64_t>(made / 2);
+    batch->padded = static_cast<int64_t>(made);
+    batch->digest = 100 + made++;
+    return batch;
+  };
+  std::vector<StepRecord> reports;
+  const absl::Status status = trainer->Run(
+      next, sync.get(),
+      [&](absl::Span<const StepRecord> step) {
+        reports.insert(reports.end(), step.begin(), step.end());
+      },
+      [] { return false; });
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(reports.size(), 4u);
+  for (size_t i = 0; i < reports.size(); ++i) {
+    EXPECT_EQ(reports[i].step, Step(i / 2)) << i;
+    EXPECT_EQ(reports[i].rank, Rank(static_cast<int>(i % 2))) << i;
+    EXPECT_EQ(reports[i].epoch, static_cast<int64_t>(i / 2)) << i;
+    EXPECT_EQ(reports[i].samples, 4) << i;
+    EXPECT_EQ(reports[i].padded, static_cast<int64_t>(i)) << i;
+    EXPECT_EQ(reports[i].samples_digest, 100 + i) << i;
+    EXPECT_EQ(reports[i].lr, i < 2 ? 0.5 : 0.25) << i;
+  }
+}
+
 TEST(ForwardSeed, AnyArgument_ChangesIt) {
   const uint64_t seed = ForwardSeed(744, Step(5), Rank(2), 1);
   EXPECT_NE(ForwardSeed(745, Step(5), Rank(2), 1), seed);

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/wire/chunk.h"
 #include "tests/worker/run/recorded_exchange.h"
@@ -41,6 +43,18 @@ class BreakingExchange : public FoldingExchange {
   static bool IsLost(const BucketKey& key) { return key.bucket == Bucket(1); }
 };
 
+// The same, and the mean of the first bucket is infinite.
+class OverflowingExchange : public BreakingExchange {
+ public:
+  using BreakingExchange::BreakingExchange;
+  void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
+    const std::vector<float> infinite(terms.size() / sizeof(float),
+                                      std::numeric_limits<float>::infinity());
+    BreakingExchange::Contribute(key, rank,
+                                 {reinterpret_cast<const uint8_t*>(infinite.data()), terms.size()});
+  }
+};
+
 class SealTest : public ::testing::Test {
  protected:
   void Make(int64_t compare_every, const std::string& optimizer = "sgd") {
@@ -58,6 +72,7 @@ class SealTest : public ::testing::Test {
       return step == lost_ ? absl::AbortedError("a worker was lost") : absl::OkStatus();
     };
     options.update.compare_every = compare_every;
+    options.update.on_nonfinite = on_nonfinite_;
     options.updates_late = updates_late_;
     options.on_phase = [this](const char* phase, Step step, bool, absl::optional<Bucket>) {
       steps_in_[phase].insert(step.value());
@@ -100,6 +115,7 @@ class SealTest : public ::testing::Test {
   Step lost_{1000};  // will never be sealed
   absl::Duration seal_takes_;
   bool updates_late_ = false;
+  Nonfinite on_nonfinite_ = Nonfinite::kIgnore;
   std::map<std::string, std::set<uint64_t>> steps_in_;  // by phase
   std::shared_ptr<PlainModel> model_;
   std::unique_ptr<Trainer> trainer_;
@@ -192,6 +208,27 @@ TEST_F(SealTest, Rewind_StepThatWasAppliedInPart_DigestsOfWhatItLeftWhenItWasCom
   EXPECT_TRUE(RunStepThrough(&whole).ok());
   EXPECT_THAT(ready_, ElementsAre(0));
   EXPECT_EQ(digests_[0].size(), model_->parameters().size());
+  EXPECT_EQ(digests_, expected_);
+}
+
+// What was found in the mean that arrived says nothing of the one that is computed anew.
+TEST_F(SealTest, Rewind_PartThatWasNotFinite_IsForgotten) {
+  on_nonfinite_ = Nonfinite::kStop;
+  Make(0);
+  Recording recording;
+  OverflowingExchange overflowing(&recording);
+  EXPECT_TRUE(absl::IsUnavailable(RunStepThrough(&overflowing)));
+  trainer_->Rewind(Step(0));
+  FoldingExchange whole(1, &recording);
+  EXPECT_EQ(RunStepThrough(&whole), absl::OkStatus());
+}
+
+TEST_F(SealTest, BeginAt_FirstStepOfAResumedRunIsCompared) {
+  Make(100);
+  trainer_->BeginAt(Step(3));
+  EXPECT_EQ(trainer_->current_step(), Step(3));
+  EXPECT_TRUE(Run(3, 6).ok());
+  EXPECT_THAT(ComparedSteps(), ElementsAre(3));
   EXPECT_EQ(digests_, expected_);
 }
 

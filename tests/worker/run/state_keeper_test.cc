@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,13 @@
 namespace gradwire {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kLastStep = 8;
+constexpr uint64_t kAskedStep = 5;
+constexpr int64_t kStepsPerEpoch = 3;
 constexpr absl::Duration kLongWait = absl::Minutes(5);
 
 // An owner with one tensor, whose value is the number of its copies.
@@ -41,8 +45,12 @@ class StateKeeperTest : public ::testing::Test {
     options.endpoint.coordinator = "127.0.0.1:1";
     options.endpoint.listen = "127.0.0.1:0";
     member_ = RunMember::Create(options).value();
-    StateKeeper::Run run{0, kLastStep};
-    run.optimizer = [](Step) { return v1::OptimizerConfig(); };
+    StateKeeper::Run run{0, kLastStep, kStepsPerEpoch};
+    run.optimizer = [](Step step) {
+      v1::OptimizerConfig config;
+      config.set_name(std::to_string(step.value()));
+      return config;
+    };
     keeper_ = std::make_unique<StateKeeper>(&owner_, std::move(run), member_.get(), &held_);
   }
   ~StateKeeperTest() override { held_.Finish(); }
@@ -55,8 +63,9 @@ class StateKeeperTest : public ::testing::Test {
     return view;
   }
   void OnHolds(const v1::Holds& holds) {
-    EXPECT_EQ(holds.step(), kLastStep);
+    EXPECT_THAT(holds.step(), AnyOf(kAskedStep, kLastStep));
     reported_.push_back(holds.generation());
+    last_reported_ = holds;
     if (holds.generation() == written_) held_.Release(Step(holds.step()), true);
   }
   // Returns the generations of all copies that were reported.
@@ -67,6 +76,7 @@ class StateKeeperTest : public ::testing::Test {
 
   uint64_t written_ = 1;
   std::vector<uint64_t> reported_;  // written by a thread of `held_`
+  v1::Holds last_reported_;         // the same
   CountingOwner owner_;
   std::unique_ptr<RunMember> member_;
   HeldState held_{[this](const v1::Holds& holds) { OnHolds(holds); }};
@@ -89,6 +99,40 @@ TEST_F(StateKeeperTest, AwaitLast_CopyOfAnEarlierView_CopiesAgain) {
   EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewOf(2), absl::Seconds(10)), absl::OkStatus());
   EXPECT_THAT(Reported(), ElementsAre(1, 2));
   EXPECT_FALSE(held_.step().has_value()) << "it was not written";
+}
+
+// An export needs them, and the learning rate is that of the step that would come next.
+TEST_F(StateKeeperTest, BeforeStep_StepThatWasAskedFor_CopyNamesTheRunAndTheOptimizerOfThatStep) {
+  written_ = 0;
+  keeper_->Ask(Step(kAskedStep));
+  for (uint64_t step = kAskedStep - 1; step <= kAskedStep + 1; ++step) {
+    keeper_->BeforeStep(Step(step), ViewOf(1));
+  }
+  EXPECT_THAT(Reported(), ElementsAre(1));
+  EXPECT_EQ(last_reported_.step(), kAskedStep);
+  EXPECT_EQ(last_reported_.total_steps(), kLastStep);
+  EXPECT_EQ(last_reported_.steps_per_epoch(), static_cast<uint64_t>(kStepsPerEpoch));
+  EXPECT_EQ(last_reported_.optimizer().name(), std::to_string(kAskedStep));
+}
+
+TEST_F(StateKeeperTest, IsBorder_StepsBeforeACopy_Alone) {
+  keeper_->Ask(Step(kAskedStep));
+  std::vector<uint64_t> borders;
+  for (uint64_t step = 0; step < kLastStep; ++step) {
+    if (keeper_->IsBorder(Step(step))) borders.push_back(step);
+  }
+  EXPECT_THAT(borders, ElementsAre(kAskedStep - 1, kLastStep - 1));
+}
+
+TEST_F(StateKeeperTest, BeforeStep_LastWhileAnEarlierCopyIsInUse_ReplacesIt) {
+  written_ = 0;
+  keeper_->Ask(Step(kAskedStep));
+  keeper_->BeforeStep(Step(kAskedStep), ViewOf(1));
+  EXPECT_EQ(held_.step(), Step(kAskedStep));
+  keeper_->BeforeStep(Step(kLastStep), ViewOf(1));
+  EXPECT_EQ(held_.step(), Step(kLastStep));
+  EXPECT_THAT(Reported(), ElementsAre(1, 1));
+  EXPECT_EQ(last_reported_.declined(), "");
 }
 
 TEST_F(StateKeeperTest, AwaitLast_NoCopyYet_Copies) {

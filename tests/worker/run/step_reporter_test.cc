@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -114,6 +115,36 @@ TEST_F(StepReporterTest, SummaryOf_SecondRank_ItsOwn) {
   EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["samples"]["seen"], 8);
 }
 
+TEST_F(StepReporterTest, SummaryOf_ResumedRun_HasItsOptionsAndPlace) {
+  WorkerOptions options;
+  options.sync = "diloco:8";
+  options.backend = "sharded";
+  options.wire = "bf16";
+  options.compress = "int8";
+  options.model = "lenet";
+  options.dataset = "mnist";
+  options.batch_size = 5;
+  options.compute_seconds = ComputeSeconds{0.25, 0.5};
+  options.late_seconds = 0.125;
+  StepReporter::Run run{{Rank(2)}, 3, 10, 5};
+  run.first_step = Step(4);
+  const Summary summary = StepReporter::Create(options, run, &metrics_).value()->SummaryOf(0);
+  EXPECT_EQ(summary.rank, 2);
+  EXPECT_EQ(summary.world_size, 3);
+  EXPECT_EQ(summary.sync, "diloco:8");
+  EXPECT_EQ(summary.backend, "sharded");
+  EXPECT_EQ(summary.wire, "bf16");
+  EXPECT_EQ(summary.compress, "int8");
+  EXPECT_EQ(summary.model, "lenet");
+  EXPECT_EQ(summary.dataset, "mnist");
+  EXPECT_EQ(summary.batch_size, 5);
+  EXPECT_EQ(summary.first_step, 4);
+  ASSERT_TRUE(summary.emulated.has_value());
+  EXPECT_EQ(summary.emulated->forward_seconds, 0.375);  // the late rank's
+  EXPECT_EQ(summary.emulated->backward_seconds, 0.5);
+  EXPECT_EQ(summary.failures.views, 1);
+}
+
 TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
   Recovery recovery;
   recovery.generation = Generation(2);
@@ -151,6 +182,87 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
   const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
   EXPECT_THAT(text,
               ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));
+}
+
+TEST_F(StepReporterTest, GoOn_AdoptsARank_OthersKeepTheirStatus) {
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  std::vector<StepRecord> reports(3);
+  for (StepRecord& report : reports) report.step = Step(1);
+  const std::vector<v1::RankStatus> before = reporter_->Status();
+  ASSERT_EQ(before.size(), 3u);
+  EXPECT_EQ(before[0].rank(), 0u);
+  EXPECT_EQ(before[0].steps_done(), 0u);
+  EXPECT_EQ(before[1].rank(), 1u);
+  EXPECT_EQ(before[1].last_step().loss(), 2);
+  EXPECT_EQ(before[2].last_step().loss(), 4);
+  reporter_->OnStep(reports, {});
+  for (const v1::RankStatus& status : reporter_->Status()) EXPECT_EQ(status.steps_done(), 2u);
+}
+
+// From totals up to the loss to totals behind it.
+TEST_F(StepReporterTest, GoOn_AdoptsARank_BytesOfTheNextStepAreDividedAmongAll) {
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  const auto done = reporter_->OnStep(std::vector<StepRecord>(3), {161, 290, 0});
+  uint64_t sent = 0, received = 0;
+  for (const v1::StepDone& of_rank : done) {
+    sent += of_rank.bytes_sent();
+    received += of_rank.bytes_received();
+    EXPECT_NEAR(static_cast<double>(of_rank.bytes_sent()), 20, 1);
+  }
+  EXPECT_EQ(sent, 60u);
+  EXPECT_EQ(received, 90u);
+}
+
+TEST_F(StepReporterTest, SummaryOf_CompressedGradients_RatioOfTheWholeRun) {
+  EXPECT_FALSE(reporter_->SummaryOf(0).compression_ratio.has_value());
+  TransferTotals totals;
+  totals.compressed.whole_bytes = 800;
+  totals.compressed.coded_bytes = 400;
+  reporter_->OnStep(std::vector<StepRecord>(2), totals);
+  totals.compressed.whole_bytes = 1600;
+  totals.compressed.coded_bytes = 500;
+  const auto done = reporter_->OnStep(std::vector<StepRecord>(2), totals);
+  EXPECT_EQ(reporter_->SummaryOf(1).compression_ratio, 3.2);
+  EXPECT_EQ(LinesOf(3).back()["compression_ratio"], 8);
+}
+
+TEST_F(StepReporterTest, OnStep_TwoRanks_ProgressIsThatOfTheFirst) {
+  ::testing::internal::CaptureStderr();
+  reporter_ =
+      StepReporter::Create(WorkerOptions(), {{Rank(1), Rank(3)}, 4, 10, 4}, &metrics_).value();
+  std::vector<StepRecord> reports(2);
+  reports[0].loss = 2;
+  reports[1].loss = 4;
+  for (StepRecord& report : reports) {
+    report.samples = 8;
+    report.iteration = absl::Seconds(1);
+  }
+  reporter_->OnStep(reports, {});
+  const absl::Status finished = reporter_->Finish();
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(finished.ok());
+  EXPECT_THAT(text, ::testing::HasSubstr("epoch 1/3 iteration 0/4 loss 2.0000  "
+                                         "1.000 s/iteration  32 images/s"));
+  EXPECT_THAT(text, ::testing::HasSubstr("epoch 1/3: loss 2.0000"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("loss 4.0000")));
+}
+
+TEST_F(StepReporterTest, OnStep_LogOfOneRankOnAFullDisk_TheOtherLogGoesOn) {
+  ASSERT_EQ(symlink("/dev/full", dir_.File("of1.jsonl").c_str()), 0);
+  WorkerOptions options;
+  options.log_jsonl = dir_.File("of{rank}.jsonl");
+  reporter_ = StepReporter::Create(options, {{Rank(1), Rank(3)}, 4, 10, 5}, &metrics_).value();
+  reporter_->OnStep(std::vector<StepRecord>(2), {});
+  reporter_->OnStep(std::vector<StepRecord>(2), {});
+  EXPECT_EQ(reporter_->Finish().code(), absl::StatusCode::kInternal);
+  std::ifstream file(dir_.File("of3.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_EQ(lines, 3);  // two iterations and the epoch
 }
 
 TEST_F(StepReporterTest, GoOn_AdoptedRankHasALogHere_ItIsContinued) {

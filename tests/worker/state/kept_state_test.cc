@@ -120,6 +120,23 @@ TEST(KeptStateTest, Restore_OfOtherRangesOfTheMean_IsTheSame) {
   EXPECT_EQ(other.values(3), (Floats{16}));
 }
 
+// This worker has nothing of the mean of bucket 0, or parts of both buckets.
+TEST(KeptStateTest, Restore_MeansOfSeveralBuckets_EachHasItsOwn) {
+  Keeper keeper;
+  keeper.OfMean(1, 0, {20, 21, 22, 23});
+  keeper.OfMean(0, 0, {10, 11, 12, 13, 14, 15, 16});
+  StateCopy state = keeper.Copy();
+  Keeper of_one, of_both;
+  of_one.OfMean(1, 1, Floats(2));
+  of_both.OfMean(0, 5, Floats(2));
+  of_both.OfMean(1, 3, Floats(1));
+  ASSERT_TRUE(of_one.Restore(&state).ok());
+  ASSERT_TRUE(of_both.Restore(&state).ok());
+  EXPECT_EQ(of_one.values(0), (Floats{21, 22}));
+  EXPECT_EQ(of_both.values(0), (Floats{15, 16}));
+  EXPECT_EQ(of_both.values(1), (Floats{23}));
+}
+
 TEST(KeptStateTest, Restore_LacksARangeOfTheMean_NamesTheTensor) {
   Keeper keeper;
   keeper.OfMean(0, 0, {10, 11, 12});

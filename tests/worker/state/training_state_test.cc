@@ -27,6 +27,7 @@ struct StateSetup {
   bool broadcast = true;
   std::vector<Rank> ranks = {Rank(1), Rank(2)};
   double bucket_cap_bytes = 1 << 10;
+  bool undoable = false;
 };
 
 SyncOptions PeriodicOptions(const StateSetup& setup) {
@@ -45,6 +46,7 @@ class Parts {
     ReducerOptions options;
     options.bucket_cap_bytes = setup.bucket_cap_bytes;
     options.broadcast_buffers = setup.broadcast;
+    options.undoable = setup.undoable;
     options.updater = is_periodic() ? Updater::kRank : Updater::kAll;
     reducer_ = *Reducer::Create(model_->parameters(), model_->trained_buffers(), options);
     SyncOptions of_sync = PeriodicOptions(setup);
@@ -68,9 +70,15 @@ class Parts {
     parts.sync = sync_.get();
     parts.optimizers = [this](size_t index) { return pending_->Optimizers(index); };
     parts.broadcast = setup_.broadcast;
+    parts.undoable = setup_.undoable;
     return parts;
   }
   void Attach() { sync_->Attach(nullptr, LayoutId(0), setup_.ranks); }
+  // A worker was lost in the first step.
+  void Rewind() {
+    reducer_->Rewind();
+    Attach();
+  }
 
   // Gives each rank other buffers, and a model of its own in a periodic sync; and updates.
   void Train() {
@@ -200,6 +208,20 @@ TEST(CopyStateTest, Keys_AreThoseOfTorch) {
     EXPECT_EQ(values.count(key), 1) << key;
   }
   EXPECT_EQ(values.count("ranks: 1/buffers/norm.running_mean"), 0);
+}
+
+// A worker is lost in the first step after the resume, which is computed again.
+TEST(StateRestorerTest, Rewind_FirstStepAfterIt_RanksHaveTheirRestoredBuffers) {
+  StateSetup setup = Make("ddp", "sgd", /*broadcast=*/false);
+  setup.undoable = true;
+  Parts trained(setup, 744);
+  trained.Attach();
+  trained.Train();
+  const std::shared_ptr<StateCopy> copy = trained.Copy();
+  Parts restored(setup, 745);
+  ASSERT_TRUE(restored.Restore(copy).ok());
+  restored.Rewind();
+  EXPECT_EQ(ValuesOf(*restored.Copy()), ValuesOf(*copy));
 }
 
 TEST(StateRestorerTest, StateOfAnotherModel_NamesTheTensor) {

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <set>
 
+#include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
@@ -439,6 +440,56 @@ TEST_F(LocalSyncTransfers, OnStepDone_TheRunsLast_AlwaysExchanged) {
   Make("local-sgd:4", options);
   for (uint64_t step = 0; step < 5; ++step) ASSERT_TRUE(sync_->OnStepDone(Step(step)).ok());
   EXPECT_THAT(ExchangeSteps(), ElementsAre(0, 1));
+}
+
+// A checkpoint within a round would lack what its exchange or its ranks have.
+TEST_F(LocalSyncTransfers, IsAtBorder_EachStep_OnlyWhereAnExchangeWasUsed) {
+  exchange_.on_contribute = [this](const BucketKey&) { exchange_.End(0); };
+  const std::vector<std::vector<bool>> expected = {{false, false, true, false, false, true, true},
+                                                   {false, false, false, true, false, false, true}};
+  for (const int64_t delay : {0, 1}) {
+    SyncOptions options;
+    options.delay = delay;
+    options.total_steps = 7;
+    Make("local-sgd:3", options);
+    std::vector<bool> borders;
+    for (uint64_t step = 0; step < 7; ++step) {
+      ASSERT_TRUE(sync_->OnStepDone(Step(step)).ok());
+      borders.push_back(sync_->IsAtBorder());
+    }
+    EXPECT_EQ(borders, expected[static_cast<size_t>(delay)]) << delay;
+  }
+}
+
+// The steps of a layout count from the view's first.
+TEST_F(LocalSyncTransfers, BeginAt_LaterStep_ItsExchangesCountFromThere) {
+  exchange_.on_contribute = [this](const BucketKey&) { exchange_.End(0); };
+  Make("local-sgd:2", {});
+  sync_->BeginAt(Step(6));
+  for (uint64_t step = 6; step < 10; ++step) ASSERT_TRUE(sync_->OnStepDone(Step(step)).ok());
+  EXPECT_THAT(ExchangeSteps(), ElementsAre(6, 7));
+}
+
+TEST_F(LocalSyncTransfers, OnStepDone_Exchange_HasTheStepTimeout) {
+  exchange_.on_contribute = [this](const BucketKey&) { exchange_.End(0); };
+  SyncOptions options;
+  options.step_timeout = absl::Hours(7);
+  Make("local-sgd:1", options);
+  const absl::Time begun = SteadyNow();
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  EXPECT_GE(exchange_.expected()[0].deadline, begun + options.step_timeout);
+  EXPECT_LE(exchange_.expected()[0].deadline, SteadyNow() + options.step_timeout);
+}
+
+TEST_F(LocalSyncTransfers, Abandon_DelayedExchangeUnderWay_CancelsItWithTheReason) {
+  SyncOptions options;
+  options.delay = 1;
+  Make("local-sgd:2", options);
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  sync_->Abandon(absl::UnavailableError("rank 1 is away"));
+  EXPECT_EQ(exchange_.under_way(), 0u);
+  EXPECT_EQ(exchange_.cancelled(), absl::UnavailableError("rank 1 is away"));
 }
 
 TEST_F(LocalSyncTransfers, OnStepDone_TransferFails_ItsError) {

@@ -1,6 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "tests/worker/ddp/fake_exchange.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
@@ -85,6 +90,57 @@ TEST_F(SyncTest, PerLayer_BackwardDone_OneBucketAtATime) {
   EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{0, 0}, Contribution{0, 1}));
   EXPECT_EQ(sync_->NextBucket().value(), 1u);
   EXPECT_THAT(exchange_.buckets(), ElementsAre(0, 1));
+}
+
+// Notes the rates that it is told.
+class RatedExchange : public FakeExchange {
+ public:
+  void SetRate(double rate) override { rates.push_back(rate); }
+  std::vector<double> rates;
+};
+
+// A parameter in bucket 0 and a buffer in bucket 1; ranks 1 and 2.
+class ServedSyncTest : public ::testing::Test {
+ protected:
+  ServedSyncTest() {
+    ReducerOptions options;
+    options.updater = Updater::kServer;
+    reducer_ =
+        Reducer::Create({torch::ones({2}, torch::requires_grad())}, {torch::ones({1})}, options)
+            .value();
+    SyncOptions of_sync;
+    of_sync.learning_rate = [](Step step) { return 1.0 / static_cast<double>(step.value() + 2); };
+    sync_ = MakeSynchronizer("parameter-server", reducer_.get(), std::move(of_sync)).value();
+    sync_->Attach(&exchange_, LayoutId(0), {Rank(1), Rank(2)});
+  }
+  ~ServedSyncTest() override { reducer_->Abandon(absl::CancelledError("over")); }
+
+  RatedExchange exchange_;
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Synchronizer> sync_;
+};
+
+TEST_F(ServedSyncTest, OnForwardDone_SeveralRanks_RateIsThatOfTheStep) {
+  std::set<uint64_t> steps;
+  for (uint64_t step = 0; step < 3; ++step) {
+    reducer_->BeginStep(Step(step), absl::Hours(1));
+    sync_->OnForwardDone(Rank(1));
+    sync_->OnForwardDone(Rank(2));
+    exchange_.End(1);
+    steps.insert(exchange_.expected().back().key.step.value());
+  }
+  EXPECT_THAT(exchange_.rates, ElementsAre(1.0 / 2, 1.0 / 3, 1.0 / 4));
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3));  // step 0 of the layout sends the model
+}
+
+TEST_F(ServedSyncTest, OnForwardDone_EachRank_ContributesItsBuffersFirst) {
+  reducer_->BeginStep(Step(0), absl::Hours(1));
+  for (const Rank rank : {Rank(1), Rank(2)}) {
+    sync_->OnForwardDone(rank);
+    sync_->OnBackwardDone(rank);
+  }
+  EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{1, 1}, Contribution{0, 1},
+                                                     Contribution{1, 2}, Contribution{0, 2}));
 }
 
 TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
