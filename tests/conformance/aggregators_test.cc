@@ -98,6 +98,85 @@ TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {
   EXPECT_LE(cluster.exchange(0).totals().bytes_sent, 4u << 20);
 }
 
+// A view of one worker, whose terms are summed at the coordinator.
+class SecondViewTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 4 * 1000;
+
+  SecondViewTest() {
+    server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
+    BackendOptions options;
+    options.coordinator = server_.address;
+    options.wire = v1::DTYPE_FLOAT16;
+    backend_ = MakeBackend("coordinator", options).value();
+    view_.run_id = MakeRunId();
+    view_.world_size = 1;
+    view_.chunk_bytes = 1 << 20;
+    view_.members = {{MakeIncarnation(), "127.0.0.1:1", {Rank(0)}}};
+    view_.self = view_.members[0].incarnation;
+  }
+  ~SecondViewTest() override {
+    service_.Abort(absl::CancelledError("the test is over"));
+    server_.Shutdown();
+  }
+
+  // The exchange of view number `generation`, which begins with `first`.
+  std::unique_ptr<Exchange> Connect(uint64_t generation, Step first) {
+    view_.generation = Generation(generation);
+    view_.first_step = first;
+    const std::vector<BucketSpec> buckets = {{kBytes, v1::DTYPE_FLOAT32}};
+    auto aggregator = std::make_shared<Aggregator>(view_, Shard(), AggregatorHooks());
+    aggregator->AddLayout(LayoutId(0), WireSpecs(buckets, v1::DTYPE_FLOAT16));
+    service_.Serve(aggregator);
+    absl::optional<Incarnation> suspect;
+    const Backend::Ended never = [] { return absl::OkStatus(); };
+    auto exchange = backend_->Connect(view_, never, &suspect).value();
+    exchange->AddLayout(LayoutId(0), buckets);
+    return exchange;
+  }
+  static void RunStep(Exchange* exchange, Step step, float value) {
+    std::vector<float> terms(kBytes / 4, value), mean(kBytes / 4);
+    const auto bytes_of = [](std::vector<float>* values) {
+      return absl::Span<uint8_t>(reinterpret_cast<uint8_t*>(values->data()), kBytes);
+    };
+    std::vector<WholeBucket> buckets(1);
+    buckets[0].result = bytes_of(&mean);
+    buckets[0].terms.emplace_back(Rank(0), bytes_of(&terms));
+    WholeStep whole(exchange, LayoutId(0), step, buckets, SteadyNow() + absl::Seconds(60));
+    const absl::Status status = whole.Wait();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // When all that was sent is counted.
+  static TransferTotals TotalsAtTheEnd(Exchange* exchange) {
+    EXPECT_TRUE(exchange->Finish(SteadyNow() + absl::Seconds(60)).ok());
+    return exchange->totals();
+  }
+
+  AggregationService service_{AggregationObserver()};
+  GrpcServer server_;
+  std::unique_ptr<Backend> backend_;
+  View view_;
+};
+
+// The back end outlives its views; the worker adds up the totals of all of them.
+TEST_F(SecondViewTest, Totals_AfterALoss_AreThoseOfTheNewViewAlone) {
+  auto exchange = Connect(1, Step(0));
+  for (const uint64_t step : {0, 1}) RunStep(exchange.get(), Step(step), 1e6f);
+  const TransferTotals first = TotalsAtTheEnd(exchange.get());
+  EXPECT_EQ(first.bytes_sent, 2 * (kBytes / 2));
+  EXPECT_EQ(first.bytes_received, 2 * (kBytes / 2));
+  EXPECT_EQ(first.overflow_steps, 2u);
+  exchange.reset();
+  exchange = Connect(2, Step(1));
+  EXPECT_EQ(exchange->totals().bytes_sent, 0u);
+  EXPECT_EQ(exchange->totals().bytes_received, 0u);
+  RunStep(exchange.get(), Step(1), 1);
+  const TransferTotals second = TotalsAtTheEnd(exchange.get());
+  EXPECT_EQ(second.bytes_sent, kBytes / 2);
+  EXPECT_EQ(second.bytes_received, kBytes / 2);
+  EXPECT_EQ(second.overflow_steps, 0u);
+}
+
 // An aggregator that hangs: its process is there, and no call ends.
 class HangingAggregation : public v1::Aggregation::Service {
   grpc::Status Gather(grpc::ServerContext* context, grpc::ServerReader<v1::Chunk>*,

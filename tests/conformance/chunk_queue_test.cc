@@ -44,6 +44,13 @@ TEST_F(ChunkQueueTest, Pop_SeveralBuckets_HighestFirst) {
   EXPECT_EQ(PopBucket(), 1);
 }
 
+TEST_F(ChunkQueueTest, Pop_SeveralRanksAndLayouts_HighestOfAllFirst) {
+  PushAll(1, 1, /*rank=*/0);
+  PushAll(2, 1, /*rank=*/1);
+  PushAll(3, 1, /*rank=*/0, /*layout=*/1);
+  for (const int bucket : {3, 2, 1}) EXPECT_EQ(PopBucket(), bucket);
+}
+
 TEST_F(ChunkQueueTest, Pop_WindowFull_WaitsForAMean) {
   PushAll(0, 3);
   const OutgoingChunk first = *queue_.Pop();

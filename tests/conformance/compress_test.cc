@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -219,6 +220,45 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return NameOf(info.param); });
+
+// Two models of one worker, each with ranks 0 and 3 and the same buckets.
+TEST(Compressors, Of_EachLayoutRankAndBucket_HasErrorsOfItsOwn) {
+  Compressors compressors(ParseCompression("int8").value());
+  std::set<Compressor*> made;
+  for (const int layout : {0, 1}) {
+    for (const int rank : {0, 3}) {
+      for (const int bucket : {0, 2}) {
+        const auto of = [&] {
+          return compressors.Of(LayoutId(layout), Rank(rank), Bucket(bucket), 8);
+        };
+        made.insert(of());
+        EXPECT_EQ(of(), of());
+      }
+    }
+  }
+  EXPECT_EQ(made.size(), 8u);
+  EXPECT_EQ(compressors.state_bytes(), 8 * 8 * sizeof(float));
+}
+
+TEST(Compressors, AddKept_OfALayout_ThatOfItsCodedBucketsAndRanksAlone) {
+  Compressors compressors(ParseCompression("int8").value());
+  const std::vector<BucketSpec> buckets = {
+      {4 * 5, v1::DTYPE_FLOAT32}, {9, v1::DTYPE_BYTES}, {4 * 7, v1::DTYPE_FLOAT32}};
+  const std::vector<Rank> ranks = {Rank(0), Rank(3)};
+  compressors.Of(LayoutId(0), Rank(3), Bucket(2), 7)->state()[0][6] = 1.5f;
+  for (const int layout : {0, 1}) {
+    std::vector<KeptValues> kept;
+    compressors.AddKept(LayoutId(layout), buckets, ranks, &kept);
+    ASSERT_EQ(kept.size(), 4u);
+    for (size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_EQ(kept[i].kind, "error");
+      EXPECT_EQ(kept[i].rank, ranks[i % 2]);
+      EXPECT_EQ(kept[i].bucket, Bucket(i < 2 ? 0 : 2));
+      ASSERT_EQ(kept[i].values.size(), i < 2 ? 5u : 7u);
+      EXPECT_EQ(kept[i].values.back(), layout == 0 && i == 3 ? 1.5f : 0.0f) << i;
+    }
+  }
+}
 
 // The second part's error is much larger, so each must count its own.
 TEST(EncodeTerm, TwoPartsOfABucket_TotalsAreTogetherThoseOfAll) {

@@ -138,6 +138,19 @@ TEST_F(EngineExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
   EXPECT_EQ(exchange_->totals().bytes_sent, 2 * 12u);
 }
 
+// All but rank 0 send their own terms and receive the mean.
+TEST_F(EngineExchangeTest, Gathers_OfAnotherRank_CountsItsTermsAndTheMean) {
+  options_.gathers = true;
+  view_.self = view_.members[1].incarnation;
+  Start();
+  auto done = AllReduce(0, kLong);
+  engine_->End(0, absl::OkStatus());
+  engine_->End(1, absl::OkStatus());
+  EXPECT_TRUE(done.get().ok());
+  EXPECT_EQ(exchange_->totals().bytes_received, 12u);
+  EXPECT_EQ(exchange_->totals().bytes_sent, 12u);
+}
+
 TEST_F(EngineExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {
   options_.gathers = true;
   Start();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/cluster/backend_cluster.h"
+#include "worker/options/traits.h"
 
 namespace gradwire::groups_test {
 namespace {
@@ -38,8 +39,9 @@ Data MakeTerms() {
 }
 
 // What two steps end with.
-Data TwoSteps(const std::string& backend, const BackendCluster::Settings& settings) {
-  BackendCluster cluster(backend, kRanks, Buckets(), settings);
+Data TwoSteps(const std::string& backend, const BackendCluster::Settings& settings,
+              const Deal& deal = OneEach(kRanks)) {
+  BackendCluster cluster(backend, deal, Buckets(), settings);
   Data data;
   for (int step = 0; step < 2; ++step) {
     data = MakeTerms();
@@ -58,6 +60,15 @@ TEST_P(GroupsTest, RunStep_ThreeGroups_SameBitsAsOne) {
   const Data one = TwoSteps(GetParam(), settings);
   settings.groups = 3;
   EXPECT_TRUE(TwoSteps(GetParam(), settings) == one);
+}
+
+// As after a loss.
+TEST_P(GroupsTest, RunStep_ThreeGroupsOfAWorkerWithTwoRanks_SameBitsAsOne) {
+  if (!TraitsOfBackend(GetParam()).several_ranks) return;
+  BackendCluster::Settings settings;
+  const Data one = TwoSteps(GetParam(), settings);
+  settings.groups = 3;
+  EXPECT_TRUE(TwoSteps(GetParam(), settings, Deal{{0, 2}, {1}}) == one);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupsTest, ::testing::ValuesIn(BackendsOfOneProcess()),

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/memory_limits.h"
+#include "common/base/mutex.h"
 #include "tests/cluster/backend_cluster.h"
 #include "worker/backends/memory/memory_backend.h"
 #include "worker/backends/memory/memory_budget.h"
@@ -89,6 +91,65 @@ TEST(MemoryBudgetTest, CheckMemoryLimits_EachLimit_HoldsToTheByteAndIsNamed) {
     EXPECT_THAT(std::string(refused.message()), ::testing::StartsWith("rank 2 (10.10.1.1:1) may"));
     EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr(one.named));
   }
+}
+
+// Layout 0 is in memory, and layout 1 is beyond the limit.
+class TwoWaysTest : public HostExchangeTest {
+ protected:
+  static constexpr LayoutId kLarge{1};
+  static constexpr size_t kElements = 100000;
+
+  TwoWaysTest() : cluster_(kAutoBackend, 2, Buckets(), Limited()) {}
+
+  static BackendCluster::Settings Limited() {
+    BackendCluster::Settings settings = LimitedTo(256 << 10);
+    settings.wire = v1::DTYPE_FLOAT16;
+    return settings;
+  }
+  void AddLarge() { cluster_.AddLayout(kLarge, {{4 * kElements, v1::DTYPE_FLOAT32}}); }
+  // Step 0 of the large layout on both workers, with terms of `value`.
+  absl::Status AverageLarge(float value, absl::Duration timeout = absl::Seconds(60)) {
+    std::vector<float> terms(kElements, value);
+    std::vector<std::vector<float>> means(2, std::vector<float>(kElements));
+    BlockingCounter countdown(2);
+    const BucketKey key{kLarge, Step(0), Bucket(0)};
+    for (const int worker : {0, 1}) {
+      cluster_.exchange(worker).Expect(
+          key, BytesOf(&means[worker]), SteadyNow() + timeout,
+          [&countdown](const absl::Status& status) { countdown.Done(status); });
+    }
+    for (const int worker : {0, 1}) {
+      cluster_.exchange(worker).Contribute(key, Rank(worker), BytesOf(&terms));
+    }
+    return countdown.Wait();
+  }
+  static absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
+    return {reinterpret_cast<uint8_t*>(values->data()), 4 * values->size()};
+  }
+
+  BackendCluster cluster_;
+};
+
+// Too large for fp16.
+TEST_F(TwoWaysTest, Totals_OverflowInMemoryAndOverTheNetwork_CountBoth) {
+  Data data = {{FloatsOf(1e6f)}, {FloatsOf(1e6f)}};
+  for (const absl::Status& status : cluster_.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(cluster_.exchange(0).totals().overflow_steps, 1u);
+  AddLarge();
+  EXPECT_EQ(cluster_.exchange(0).totals().overflow_steps, 1u);
+  const absl::Status averaged = AverageLarge(1e6f);
+  ASSERT_TRUE(averaged.ok()) << averaged;
+  for (const int worker : {0, 1}) {
+    EXPECT_EQ(cluster_.exchange(worker).totals().overflow_steps, 2u) << "worker " << worker;
+    EXPECT_GT(cluster_.exchange(worker).totals().bytes_sent, 0u);
+  }
+}
+
+// Also what is over before the network is needed ends what comes later.
+TEST_F(TwoWaysTest, Cancel_BeforeThereIsANetwork_EndsWhatGoesOverIt) {
+  for (const int worker : {0, 1}) cluster_.exchange(worker).Cancel(absl::AbortedError("enough"));
+  AddLarge();
+  EXPECT_EQ(AverageLarge(1, absl::Seconds(2)), absl::AbortedError("enough"));
 }
 
 TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {

@@ -213,6 +213,33 @@ TEST_P(CarriersLossTest, Deadline_OneOfItsRanksHandsInNothing_ItIsNoSuspect) {
   EXPECT_THAT(suspect->others, ::testing::Not(::testing::Contains(self)));
 }
 
+// Where it is known whose terms are missing, not only from which neighbor nothing comes.
+using AbsentRanksTest = ::testing::TestWithParam<const char*>;
+
+TEST_P(AbsentRanksTest, Deadline_TwoRanksHandInNothing_BothWorkersAreSuspects) {
+  const std::vector<uint8_t> terms(kBytes);
+  std::vector<uint8_t> result(kBytes);
+  std::promise<absl::Status> end;
+  BackendCluster cluster(GetParam(), kRanks, {{kBytes, v1::DTYPE_FLOAT32}});
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  cluster.exchange(1).Expect(key, absl::MakeSpan(result), SteadyNow() + absl::Milliseconds(100),
+                             [&end](const absl::Status& status) { end.set_value(status); });
+  cluster.exchange(1).Contribute(key, Rank(1), terms);
+  const absl::Status late = end.get_future().get();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  const absl::optional<Suspect> suspect = cluster.exchange(1).suspect();
+  ASSERT_TRUE(suspect.has_value());
+  std::vector<Incarnation> suspects = suspect->others;
+  suspects.push_back(suspect->worker);
+  const View view = cluster.ViewOf(1);
+  EXPECT_THAT(suspects, ::testing::UnorderedElementsAre(view.Carrier(Rank(0)).incarnation,
+                                                        view.Carrier(Rank(2)).incarnation));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AbsentRanksTest,
+                         ::testing::Values("coordinator", "sharded", "memory"),
+                         [](const auto& info) { return std::string(info.param); });
+
 std::vector<const char*> BackendsOfSeveralRanks() {
   std::vector<const char*> backends;
 #define GRADWIRE_BACKEND(name, ...) \

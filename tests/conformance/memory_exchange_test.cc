@@ -234,6 +234,12 @@ TEST(ChosenBackendTest, GroupsInMemory_OnlyWherePayloadsGoThroughSlots) {
               ::testing::IsEmpty());
 }
 
+// What such a worker exchanges with itself is in its own memory anyway.
+TEST(ChosenBackendTest, GroupsInMemory_OneWorkerWithSeveralRanks_IsNone) {
+  EXPECT_THAT(GroupsInMemory(kAutoBackend, TwoHosts({{0, 1}, {2}}), {}), ::testing::IsEmpty());
+  EXPECT_EQ(DescribeBackend(kAutoBackend, TwoHosts({{0, 1}, {2, 3}}), {}), "ring");
+}
+
 TEST(ChosenBackendTest, GroupsInMemory_OneHost_AreAllRanksOfBackEndMemory) {
   const View view = TwoWorkers();
   EXPECT_EQ(GroupsInMemory(kAutoBackend, view, {}),

@@ -144,6 +144,23 @@ TEST_P(MemoryOverflowTest, RunStep_ValueTooLargeForTheWire_IsCounted) {
   EXPECT_EQ(infinite, 2u);
 }
 
+// Rank 2 is the second rank of worker 0.
+TEST_P(MemoryOverflowTest, RunStep_TooLargeForASecondRank_ItsWorkerAloneCountsIt) {
+  BackendCluster::Settings settings;
+  settings.wire = v1::DTYPE_FLOAT16;
+  settings.gathers = GetParam();
+  BackendCluster cluster("memory", Deal{{0, 2}, {1}}, {{4 * kElements, v1::DTYPE_FLOAT32}},
+                         settings);
+  std::vector<float> values(kElements, 1);
+  const std::string small(reinterpret_cast<const char*>(values.data()), 4 * kElements);
+  values[0] = 1e6f;
+  const std::string large(reinterpret_cast<const char*>(values.data()), 4 * kElements);
+  Data data = {{small}, {small}, {large}};
+  for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(cluster.exchange(0).totals().overflow_steps, 1u);
+  EXPECT_EQ(cluster.exchange(1).totals().overflow_steps, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Gathers, MemoryOverflowTest, ::testing::Bool());
 
 }  // namespace

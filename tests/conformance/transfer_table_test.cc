@@ -174,6 +174,24 @@ TEST_F(TransferTableTest, Fail_FirstOne_StopRunsOnTheCallersThread) {
   EXPECT_EQ(stopped_on_, std::this_thread::get_id());
 }
 
+// The coordinator compares it with what others tell, who may only have noticed the stop.
+TEST(TransferTableHooksTest, Fail_WithASuspect_HasTheTimeBeforeTheStop) {
+  absl::Time stopped;
+  const absl::Time begin = SteadyNow();
+  TransferTable table({nullptr,
+                       [&stopped](const absl::Status&) {
+                         stopped = SteadyNow();
+                         while (SteadyNow() == stopped) {
+                         }
+                       },
+                       [] {}});
+  table.Fail(kBroken, Incarnation(7));
+  ASSERT_TRUE(table.suspect().has_value());
+  EXPECT_GE(table.suspect()->at, begin);
+  EXPECT_LE(table.suspect()->at, stopped);
+  table.Close();
+}
+
 TEST(TransferTableHooksTest, Fail_StopTakesAWhile_DrainRunsAfterIt) {
   Journal journal;
   std::promise<void> release;
@@ -253,6 +271,19 @@ TEST_F(TransferTableTest, CheckStep_TwoLayouts_EachHasAnOpenStepOfItsOwn) {
   EXPECT_EQ(table_.CheckStep(LayoutId(0), Step(0)).code(), absl::StatusCode::kOutOfRange);
   EXPECT_TRUE(table_.CheckStep(LayoutId(1), Step(0)).ok());
   EXPECT_EQ(table_.CheckStep(LayoutId(1), Step(3)).code(), absl::StatusCode::kOutOfRange);
+}
+
+// What neighbors send before this worker expects the first bucket.
+TEST(TransferTableHooksTest, CheckStep_ViewThatBeginsLater_FirstStepIsOpen) {
+  TransferTable table({nullptr, [](const absl::Status&) {}, [] {}}, Step(5));
+  EXPECT_TRUE(table.CheckStep(LayoutId(0), Step(5)).ok());
+  EXPECT_TRUE(table.CheckStep(LayoutId(0), Step(6)).ok());
+  for (const uint64_t step : {0, 4, 7}) {
+    EXPECT_EQ(table.CheckStep(LayoutId(0), Step(step)),
+              absl::OutOfRangeError(
+                  absl::StrCat("got step ", step, ", expected the open step 5 or the next")));
+  }
+  table.Close();
 }
 
 TEST_F(TransferTableTest, WaitForLayout_AddedLater_ItsBuckets) {

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <ctime>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "common/rpc/grpc_server.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/common/aggregation/test_terms.h"
+#include "tests/support/sealed_chunk.h"
 
 namespace gradwire {
 namespace {
@@ -61,6 +64,26 @@ class AggregationServiceTest : public ::testing::Test {
     request.set_generation(view_.generation.value());
     return request;
   }
+  // The first chunk of rank 0, of whatever values.
+  v1::Chunk FirstChunk() const {
+    v1::Chunk chunk;
+    chunk.set_run_id(ToBytes(view_.run_id));
+    chunk.set_epoch(view_.epoch.value());
+    chunk.set_generation(view_.generation.value());
+    chunk.set_total(kBucketBytes);
+    chunk.set_dtype(v1::DTYPE_FLOAT32);
+    chunk.set_payload(std::string(kMeanBytes, '1'));
+    SealChunk(&chunk);
+    return chunk;
+  }
+  bool IsIdle() { return service_.WaitUntilIdle(SteadyNow()); }
+  // False if it stays idle.
+  bool BecomesBusy() {
+    const absl::Time deadline = SteadyNow() + absl::Seconds(60);
+    while (IsIdle() && SteadyNow() < deadline) std::this_thread::yield();
+    return !IsIdle();
+  }
+  bool BecomesIdle() { return service_.WaitUntilIdle(SteadyNow() + absl::Seconds(60)); }
   bool Sends() const { return last_.send + last_.hidden_send > absl::ZeroDuration(); }
 
   static View WithAMember(View view) {
@@ -141,6 +164,72 @@ TEST_F(AggregationServiceTest, Scatter_LaneBeyondTheLast_CountsAnError) {
   EXPECT_FALSE(stub_->Scatter(&context, request)->Read(&chunk));
   server_.Shutdown();
   EXPECT_EQ(errors_, 1);
+}
+
+// A worker that aggregates may end once it is idle.
+TEST_F(AggregationServiceTest, WaitUntilIdle_TwoMembersRead_UntilTheLastHasGone) {
+  AddStep();
+  EXPECT_TRUE(IsIdle());
+  grpc::ClientContext first, second;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::Chunk>>> readers;
+  v1::Chunk chunk;
+  for (grpc::ClientContext* context : {&first, &second}) {
+    SayWho(kMember, context);
+    readers.push_back(stub_->Scatter(context, Request()));
+    ASSERT_TRUE(readers.back()->Read(&chunk));
+  }
+  EXPECT_FALSE(IsIdle());
+  first.TryCancel();
+  EXPECT_FALSE(service_.WaitUntilIdle(SteadyNow() + absl::Milliseconds(50)));
+  second.TryCancel();
+  EXPECT_TRUE(BecomesIdle());
+}
+
+TEST_F(AggregationServiceTest, WaitUntilIdle_StrangerReads_IsIdle) {
+  AddStep();
+  grpc::ClientContext context;
+  const auto reader = stub_->Scatter(&context, Request());
+  v1::Chunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  EXPECT_TRUE(IsIdle());
+  context.TryCancel();
+}
+
+TEST_F(AggregationServiceTest, WaitUntilIdle_MemberHasSentNothingYet_IsBusy) {
+  grpc::ClientContext context;
+  SayWho(kMember, &context);
+  v1::GatherReply reply;
+  const auto writer = stub_->Gather(&context, &reply);
+  EXPECT_TRUE(BecomesBusy());
+  writer->WritesDone();
+  EXPECT_TRUE(writer->Finish().ok());
+  EXPECT_TRUE(BecomesIdle());
+}
+
+TEST_F(AggregationServiceTest, WaitUntilIdle_ChunkOfACallerWithoutAName_IsBusyUntilTheCallEnds) {
+  grpc::ClientContext context;
+  v1::GatherReply reply;
+  const auto writer = stub_->Gather(&context, &reply);
+  ASSERT_TRUE(writer->Write(FirstChunk()));
+  EXPECT_TRUE(BecomesBusy());
+  ASSERT_TRUE(writer->Write(FirstChunk()));
+  writer->WritesDone();
+  EXPECT_TRUE(writer->Finish().ok());
+  EXPECT_TRUE(BecomesIdle());
+  EXPECT_EQ(reply.chunks_accepted(), 1u);
+  EXPECT_EQ(reply.chunks_ignored(), 1u) << "it came twice";
+}
+
+TEST_F(AggregationServiceTest, Abort_Twice_LaterCallsEndWithTheFirstReason) {
+  service_.Abort(absl::AbortedError("rank 1 was lost in step 0"));
+  service_.Abort(absl::AbortedError("the run is over"));
+  grpc::ClientContext context;
+  v1::Chunk chunk;
+  const auto reader = stub_->Scatter(&context, Request());
+  EXPECT_FALSE(reader->Read(&chunk));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "rank 1 was lost in step 0");
 }
 
 // Each worker has answers of its own from a served model, and takes them once.

@@ -184,6 +184,24 @@ TEST_F(AggregatorTest, Next_StepLongOverForANewReader_OutOfRange) {
       absl::OutOfRangeError("the results of step 0 are no longer available: the open step is 2"));
 }
 
+// As after a loss.
+TEST_F(AggregatorTest, Next_ViewThatBeginsLater_FromItsFirstStepOn) {
+  View view = terms_.view;
+  view.first_step = Step(5);
+  Aggregator later(view, Shard(), AggregatorHooks());
+  later.AddLayout(LayoutId(0), terms_.buckets);
+  EXPECT_EQ(later.Add(terms_.MakeChunk(4, 1, 0, 0)).value(), Verdict::kCommitted);
+  AddAll(terms_.StepOf(5, {0, 1, 2}), &later);
+  const auto mean = later.Next(&cursor_, SteadyNow());
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  EXPECT_EQ(mean->header.step, Step(5));
+  AddAll(terms_.StepOf(6, {0, 1, 2}), &later);
+  MeanCursor late;
+  EXPECT_EQ(
+      later.Next(&late, SteadyNow()).status(),
+      absl::OutOfRangeError("the results of step 5 are no longer available: the open step is 7"));
+}
+
 TEST_F(AggregatorTest, Next_StepsLongOverForAReaderThatContinues_GoesOnWithTheFirstHeld) {
   AddAll(terms_.StepOf(0, {0, 1, 2}));
   NextStep(&cursor_);
@@ -202,6 +220,16 @@ TEST_F(AggregatorTest, MissingRanks_AnotherStepOrLayout_None) {
   AddAll(terms_.StepOf(0, {1}));
   EXPECT_THAT(aggregator_.MissingRanks(LayoutId(0), Step(1)), IsEmpty());
   EXPECT_THAT(aggregator_.MissingRanks(LayoutId(1), Step(0)), IsEmpty());
+}
+
+TEST_F(AggregatorTest, ServedModel_CountsInHeldBytesAndTellsWhoseModelIsMissing) {
+  v1::Serving serving;
+  serving.set_optimizer("sgd");
+  aggregator_.AddLayout(LayoutId(1), terms_.buckets, serving);
+  AddAll({terms_.MakeChunk(0, 1, 0, 0)});
+  EXPECT_EQ(aggregator_.held_bytes(), kChunkBytes + 4 * 150 + 33);
+  EXPECT_THAT(aggregator_.MissingRanks(LayoutId(1), Step(0)), ElementsAre(Rank(0)));
+  EXPECT_THAT(aggregator_.MeanResiduals(LayoutId(1)), IsEmpty());
 }
 
 // Whether there is a torch that does not know it, or none.

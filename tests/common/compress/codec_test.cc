@@ -292,5 +292,21 @@ TEST_F(TopKTest, Check_PlacesOutOfOrderOrBeyond_InvalidArgument) {
   EXPECT_FALSE(coding_.Check({payload(3, 2)}, 5).ok());
 }
 
+// As gradwire plan tells them.
+TEST(BytesPerElement, Int8_HasAByteAndAPartOfTheScale) {
+  const Compression compression = *ParseCompression("int8");
+  EXPECT_DOUBLE_EQ(CodingOf(v1::DTYPE_INT8)->BytesPerElement(compression, 4), 1 + 4.0 / 1024);
+}
+
+// A term has 6 bytes for each element that is sent; a mean has those of all ranks, and at most 4
+// for each element.
+TEST(BytesPerElement, TopK_GrowsWithTheRanksUpToWholeMeans) {
+  const Compression compression = *ParseCompression("top-k:0.01");
+  const Coding& coding = *CodingOf(compression.dtype);
+  EXPECT_DOUBLE_EQ(coding.BytesPerElement(compression, 1), (0.06 + 0.06) / 2);
+  EXPECT_DOUBLE_EQ(coding.BytesPerElement(compression, 4), (0.06 + 4 * 0.06) / 2);
+  EXPECT_DOUBLE_EQ(coding.BytesPerElement(compression, 100), (0.06 + 4) / 2);
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -49,7 +49,7 @@ class ParameterServerTest : public ::testing::Test {
     serving.set_optimizer("plain");
     if (staleness.has_value()) serving.set_staleness(*staleness);
     serving.set_steps(5);
-    model_ = std::make_unique<ParameterServer>(LayoutId(0), view_, buckets_, Shard(), serving,
+    model_ = std::make_unique<ParameterServer>(LayoutId(0), view_, buckets_, share_, serving,
                                                std::move(load));
   }
   Chunk MakeChunk(uint64_t step, int rank, int bucket, std::string bytes) const {
@@ -93,6 +93,7 @@ class ParameterServerTest : public ::testing::Test {
 
   View view_;
   std::vector<BucketSpec> buckets_ = {{8, v1::DTYPE_FLOAT32}};
+  Shard share_;
   std::unique_ptr<ParameterServer> model_;
   ParameterServer::Answer last_;
 };
@@ -127,6 +128,27 @@ TEST_F(ParameterServerTest, NoStaleness_OneStepByTheMeanOfAll) {
   EXPECT_EQ(last_.header.clocks.slowest, 1u);
   EXPECT_EQ(last_.header.clocks.fastest, 1u);
   EXPECT_THAT(Take(1), ElementsAre(1));
+}
+
+// In the order of ranks the large ones cancel out; in that of arrival rank 2's would be lost.
+TEST_F(ParameterServerTest, NoStaleness_TermsInAnyOrder_AreSummedByRank) {
+  Make(0);
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_TRUE(Push(1, 2, 6).ok());
+  EXPECT_TRUE(Push(1, 0, 1e9f).ok());
+  EXPECT_TRUE(Push(1, 1, -1e9f).ok());
+  EXPECT_THAT(Take(0), ElementsAre(0, 1));
+  EXPECT_EQ(parameter(), 9);  // 10 - 0.5 × 6 / 3
+}
+
+TEST_F(ParameterServerTest, NoStaleness_SecondStep_HasItsOwnTermsAlone) {
+  Make(0);
+  ASSERT_TRUE(Begin().ok());
+  for (const uint64_t step : {1, 2}) {
+    for (const int rank : {1, 0, 2}) EXPECT_TRUE(Push(step, rank, step == 1 ? 6.0f : 2.0f).ok());
+  }
+  EXPECT_THAT(Take(0), ElementsAre(0, 1, 2));
+  EXPECT_EQ(parameter(), 6);  // 10 - 0.5 × 6 - 0.5 × 2
 }
 
 TEST_F(ParameterServerTest, Staleness_EachTermAtOnceAtAThirdOfItsRate) {
@@ -190,6 +212,33 @@ TEST_F(ParameterServerTest, WorkerOfTwoRanks_IsAnsweredAfterBoth) {
   EXPECT_THAT(Take(1), ElementsAre(1));
 }
 
+// Its first rank may be a step ahead of its second.
+TEST_F(ParameterServerTest, WorkerOfTwoRanks_OneIsAStepAhead_IsAnsweredForEachStep) {
+  Make(absl::nullopt);
+  ASSERT_TRUE(Begin().ok());
+  Take(1);
+  EXPECT_TRUE(Push(1, 1, 1).ok());
+  EXPECT_TRUE(Push(2, 1, 1).ok());
+  EXPECT_TRUE(Push(1, 2, 1).ok());
+  EXPECT_THAT(Take(1), ElementsAre(1));
+  EXPECT_TRUE(Push(2, 2, 1).ok());
+  EXPECT_THAT(Take(1), ElementsAre(2));
+}
+
+// Who waits for answers is woken by this alone.
+TEST_F(ParameterServerTest, Add_SaysWhetherThereAreAnswers) {
+  Make(0);
+  const auto answers = [this](Chunk chunk) {
+    bool answered = false;
+    EXPECT_TRUE(model_->Add(std::move(chunk), &answered).ok());
+    return answered;
+  };
+  EXPECT_TRUE(answers(MakeChunk(0, 0, 0, Floats(10, 20))));
+  EXPECT_FALSE(answers(MakeChunk(1, 0, 0, Floats(1, 1))));
+  EXPECT_FALSE(answers(MakeChunk(1, 2, 0, Floats(1, 1))));
+  EXPECT_TRUE(answers(MakeChunk(1, 1, 0, Floats(1, 1))));
+}
+
 TEST_F(ParameterServerTest, Answer_IsTheModelOfItsTime) {
   Make(absl::nullopt);
   ASSERT_TRUE(Begin().ok());
@@ -248,6 +297,28 @@ TEST_F(ParameterServerTest, Missing_ModelIsNotThere_TheRootAlone) {
   ASSERT_TRUE(Begin().ok());
   EXPECT_THAT(model_->Missing(Step(0)), IsEmpty());
   EXPECT_THAT(model_->Missing(Step(1)), ElementsAre(0, 1, 2));
+}
+
+TEST_F(ParameterServerTest, Missing_RanksHoldUpDifferentBuckets_AllOfThem) {
+  buckets_.push_back({8, v1::DTYPE_BYTES});
+  Make(0);
+  ASSERT_TRUE(Begin().ok());
+  ASSERT_TRUE(Add(MakeChunk(0, 0, 1, "buffers0")).ok());
+  for (const int rank : {0, 1}) EXPECT_TRUE(Push(1, rank, 1).ok());
+  for (const int rank : {0, 2}) EXPECT_TRUE(Add(MakeChunk(1, rank, 1, "buffers1")).ok());
+  EXPECT_THAT(model_->Missing(Step(1)), ElementsAre(1, 2));
+}
+
+// Of two aggregators the second one has the second bucket.
+TEST_F(ParameterServerTest, ShareOfSeveral_HoldsAndMissesItsOwnPiecesAlone) {
+  buckets_.push_back({4, v1::DTYPE_BYTES});
+  share_ = {2, {1}};
+  Make(0);
+  EXPECT_EQ(model_->held_bytes(), 4u);
+  EXPECT_EQ(Begin().status().code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(Add(MakeChunk(0, 0, 1, "zero")).ok());
+  EXPECT_THAT(Take(1), ElementsAre(0));
+  EXPECT_THAT(model_->Missing(Step(0)), IsEmpty());
 }
 
 }  // namespace

@@ -101,6 +101,17 @@ TEST_F(LayoutSumsTest, Missing_ARankWithAFullWindow_IsNotMissing) {
   EXPECT_THAT(sums.Missing(), ElementsAre(0, 1, 2)) << "each waits for another";
 }
 
+TEST_F(LayoutSumsTest, Missing_AWindowOfTermsOfSeveralPieces_IsFull) {
+  const TestTerms terms({{kWindowBytes, v1::DTYPE_FLOAT32}, {64, v1::DTYPE_FLOAT32}},
+                        kWindowBytes / 2);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
+  Hold(&sums, terms.MakeChunk(0, 2, 1, 0));
+  Hold(&sums, terms.MakeChunk(0, 1, 0, 0));
+  EXPECT_THAT(sums.Missing(), ElementsAre(0, 1, 2));
+  Hold(&sums, terms.MakeChunk(0, 1, 0, kWindowBytes / 2));
+  EXPECT_THAT(sums.Missing(), ElementsAre(0, 2));
+}
+
 // What is summed does not wait: rank 2 must send more.
 TEST_F(LayoutSumsTest, Missing_ARankWhoseWindowIsSummed_IsMissing) {
   const TestTerms terms({{kWindowBytes, v1::DTYPE_FLOAT32}, {64, v1::DTYPE_FLOAT32}}, kWindowBytes);
@@ -123,6 +134,36 @@ TEST_F(LayoutSumsTest, Publish_LastResultOfAStep_HowLongAPieceWaitedForEachRank)
   EXPECT_THAT(Hold(&sums_, terms_.MakeChunk(0, 0, 0, 0), at(4)),
               ElementsAre(absl::Seconds(2), absl::ZeroDuration(), absl::Seconds(1)));
   EXPECT_EQ(sums_.open_step(), Step(1));
+}
+
+// Two pieces: the first one waits for long, the second one only briefly.
+TEST_F(LayoutSumsTest, Publish_SeveralPieces_TheLongestWaitOfEachRankInThisStep) {
+  const auto at = [](int second) { return absl::FromUnixSeconds(second); };
+  const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}}, 320);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
+  for (const int rank : {0, 1, 2}) Hold(&sums, terms.MakeChunk(0, rank, 0, 0), at(10 * rank));
+  Hold(&sums, terms.MakeChunk(0, 1, 0, 320), at(30));
+  Hold(&sums, terms.MakeChunk(0, 2, 0, 320), at(31));
+  EXPECT_THAT(Hold(&sums, terms.MakeChunk(0, 0, 0, 320), at(33)),
+              ElementsAre(absl::Seconds(3), absl::Seconds(10), absl::Seconds(20)));
+  Waits waits;
+  for (const uint64_t offset : {0, 320}) {
+    for (const int rank : {0, 1, 2}) {
+      waits = Hold(&sums, terms.MakeChunk(1, rank, 0, offset), at(40 + rank));
+    }
+  }
+  EXPECT_THAT(waits, ElementsAre(absl::ZeroDuration(), absl::Seconds(1), absl::Seconds(2)));
+}
+
+TEST_F(LayoutSumsTest, Receiving_TwoBucketsAtOnce_CountsBoth) {
+  const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}, {4 * 150, v1::DTYPE_FLOAT32}}, 320);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
+  for (const int bucket : {0, 1}) {
+    for (const int rank : {0, 1, 2}) Hold(&sums, terms.MakeChunk(0, rank, bucket, 0));
+  }
+  EXPECT_EQ(sums.receiving(), 2);
+  for (const int rank : {0, 1, 2}) Hold(&sums, terms.MakeChunk(0, rank, 0, 320));
+  EXPECT_EQ(sums.receiving(), 1);
 }
 
 TEST_F(LayoutSumsTest, Receiving_FromTheLastRanksFirstTermToTheLastTermOfTheBucket) {

@@ -145,6 +145,16 @@ TEST_F(JudgeTest, JudgeHeader_OddBytesInBucketOfBytes_Accept) {
   EXPECT_EQ(Judge(21).value(), Verdict::kAccept);
 }
 
+TEST_F(JudgeTest, JudgeHeader_Covers_OnlyAndAlwaysWithACodec) {
+  header_.covers = 300;
+  ExpectError(absl::StatusCode::kInvalidArgument, "got covers 300, expected 0");
+  buckets_[0].dtype = header_.dtype = v1::DTYPE_INT8;
+  receiver_.buckets = buckets_;
+  EXPECT_EQ(Judge().value(), Verdict::kAccept);
+  header_.covers = 0;
+  ExpectError(absl::StatusCode::kInvalidArgument, "got covers 0, expected more than 0");
+}
+
 TEST_F(JudgeTest, JudgeHeader_SameKeySameBytes_Duplicate) {
   header_.checksum = 11;
   held_ = 11;

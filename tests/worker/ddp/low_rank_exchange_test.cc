@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 
@@ -92,6 +95,55 @@ TEST_F(LowRankExchangeTest, Totals_WholeSteps_AreNoShorter) {
   const CompressionTotals totals = exchange_->totals().compressed;
   EXPECT_EQ(totals.whole_bytes, totals.coded_bytes);
   EXPECT_GT(totals.coded_bytes, 0u);
+}
+
+// Both ranks of the worker count.
+TEST_F(LowRankExchangeTest, Totals_TwoRanks_WhatIsLeftOutOfBoth) {
+  exchange_ = std::make_unique<LowRankExchange>(
+      &below_, Plan(), LowRankLayouts{kFactors, kWhole, 0, Step(0)}, std::vector{Rank(0), Rank(1)});
+  std::map<int, int> contributions;  // by bucket
+  below_.on_contribute = [&](const BucketKey& key) {
+    if (++contributions[key.bucket.value()] == 2) below_.End(key.bucket.value());
+  };
+  Floats first(30 * 40), second, result(30 * 40);
+  for (size_t i = 0; i < first.size(); ++i) {
+    first[i] = static_cast<float>(i % 7) + static_cast<float>(i / 40 % 5);
+    second.push_back(3 * first[i] + static_cast<float>(i % 11));
+  }
+  std::promise<absl::Status> done;
+  const BucketKey key{LayoutId(5), Step(0), Bucket(0)};
+  exchange_->Expect(key, BytesOf(&result), SteadyNow() + absl::Seconds(60),
+                    [&done](const absl::Status& status) { done.set_value(status); });
+  exchange_->Contribute(key, Rank(1), BytesOf(&second));
+  exchange_->Contribute(key, Rank(0), BytesOf(&first));
+  ASSERT_TRUE(done.get_future().get().ok());
+  const std::vector<KeptValues> kept = exchange_->Kept(LayoutId(5));
+  ASSERT_EQ(kept.size(), 3u);
+  const double of_first = SquareOf(kept[1].values), of_second = SquareOf(kept[2].values);
+  EXPECT_GT(of_first, 0);
+  EXPECT_GT(of_second, of_first);
+  const CompressionTotals totals = exchange_->totals().compressed;
+  EXPECT_EQ(totals.residual_square, of_first + of_second);
+  EXPECT_EQ(totals.gradient_square, SquareOf(first) + SquareOf(second));
+}
+
+// A bucket of two matrices with another tensor between them.
+TEST_F(LowRankExchangeTest, Kept_TwoMatricesAndRanks_EachHasMemoryOfItsOwn) {
+  exchange_ = std::make_unique<LowRankExchange>(
+      &below_, LowRankPlan({{{30, 40}, {7}, {20, 50}}}, {}, 1),
+      LowRankLayouts{kFactors, kWhole, 0, Step(0)}, std::vector{Rank(2), Rank(5)});
+  std::vector<std::string> kept;
+  std::set<const float*> memory;
+  for (const KeptValues& values : exchange_->Kept(LayoutId(0))) {
+    const int rank = values.rank.value_or(Rank(-1)).value();
+    kept.push_back(absl::StrCat(values.kind, " of ", rank, " from ", values.first, ", ",
+                                values.values.size()));
+    memory.insert(values.values.data());
+  }
+  EXPECT_THAT(kept, ElementsAre("basis of -1 from 0, 40", "error of 2 from 0, 1200",
+                                "error of 5 from 0, 1200", "basis of -1 from 1207, 50",
+                                "error of 2 from 1207, 1000", "error of 5 from 1207, 1000"));
+  EXPECT_EQ(memory.size(), kept.size());
 }
 
 TEST_F(LowRankExchangeTest, Product_ArrivesOverTwoExchanges) {
