@@ -94,7 +94,9 @@ def measure(processes, links, hosts, listening, pairs, found, wait):
                                python_there(PROBE, "measure", json.dumps(order))))
     for way, answer in zip(measured, await_all(asked, wait, SECONDS_TO_MEASURE)):
         back = Way(way.end, way.start)
-        found.seconds[way] = found.seconds[back] = answer["seconds"]
+        # A second measurement that fails leaves what the first one found.
+        seconds = found.seconds.get(way) if answer["seconds"] is None else answer["seconds"]
+        found.seconds[way] = found.seconds[back] = seconds
         for direction, speed in ((way, answer["out"]), (back, answer["in"])):
             found.speed[direction] = max(found.speed.get(direction) or 0, speed or 0)
         if answer["problem"]:

@@ -142,7 +142,7 @@ def data(hosts, folder):
     found = [host.facts.get("data") for host in hosts]
     if not any(found):
         return
-    there = [one["sum"] for one in found if one["count"]]
+    there = [one["sum"] for one in found if one["count"] and not one["problem"]]
     expected = usual(there) if there else None
     model = next((one for one in found if one["sum"] == expected), None)
     of_model = next((host.name for host, one in zip(hosts, found) if one is model), "")

@@ -110,6 +110,19 @@ class ExportTest(unittest.TestCase):
         self.checkpoint("export", self.run_dir, STEPS, "--to", out, code=2)
         self.assertEqual(out.read_text(), "old")
 
+    def test_damage_is_of_its_own_checkpoint_alone(self):
+        next(self.newest.glob("model-*")).unlink()
+        listed = json.loads(self.checkpoint("list", self.run_dir, "--json")[0])
+        self.assertEqual([(one["step"], one["sound"], bool(one["why"])) for one in listed],
+                         [(STEPS, False, True), (EARLIER, True, False)])
+        errors = self.checkpoint("verify", self.run_dir, code=2)[1]
+        self.assertIn(": 1 of 2 damaged", errors)
+        self.assertEqual(len(self.checkpoint("verify", self.run_dir, EARLIER)[0].splitlines()), 2)
+        out = self.place / "model.pt"
+        done, errors = self.checkpoint("export", self.run_dir, EARLIER, "--to", out, "--json")
+        self.assertEqual(json.loads(done), {"step": EARLIER, "to": str(out), "optimizer_to": ""})
+        self.assertEqual(errors, "")
+
     def test_other_formats_say_what_to_do(self):
         manifest = self.newest / "manifest.json"
         text = manifest.read_text()

@@ -194,21 +194,22 @@ class PageTest(unittest.TestCase):
     def test_served_model_says_how_far_its_ranks_are_apart(self):
         status = fake.status(step=17)
         status["settings"] = {**fake.SETTINGS, "sync": "parameter-server", "staleness": "4"}
-        for rank, lag in zip(status["ranks"], (0, 3, 1, 1)):
-            rank.update(steps_done=20 - lag, lag=lag, spread=3)
+        for rank, lag, spread in zip(status["ranks"], (3, 0, 1, 1), (1, 3, 2, 2)):
+            rank.update(steps_done=20 - lag, lag=lag, spread=spread)
         self.open(status)
         self.assertIn("The clocks of the ranks are 3 steps apart; staleness bound: 4.",
                       self.text("#slowest"))
         cells = self.texts("#ranks td[data-label='Steps']")
-        self.assertEqual(cells, ["20", "17 (3 behind)", "19 (1 behind)", "19 (1 behind)"])
+        self.assertEqual(cells, ["17 (3 behind)", "20", "19 (1 behind)", "19 (1 behind)"])
 
     def test_compressed_gradients_say_what_it_does(self):
         status = fake.status(step=17)
-        for rank in status["ranks"]:
-            rank.update(compression_ratio=4)
+        for rank, ratio in zip(status["ranks"], (4, 4, 2, 5)):
+            rank.update(compression_ratio=ratio)
+        status["ranks"][1].update(residual_norm=0.2)
         status["ranks"][2].update(residual_norm=0.5)
         self.open(status)
-        self.assertIn("Gradients are sent in 25 % of their bytes; the norm of what is left out so "
+        self.assertIn("Gradients are sent in 30 % of their bytes; the norm of what is left out so "
                       "far is up to 50 % of theirs.", self.text("#slowest"))
 
     def test_lost_worker_is_in_notice_table_events_and_charts(self):
@@ -234,6 +235,20 @@ class PageTest(unittest.TestCase):
             self.text("#losses .what"), "Rank 2 was lost: its session stream broke. From step 7 on: "
             "rank 2 on the worker of ranks 1, 2 (10.10.1.2:29401). 412 ms lost.")
         self.assertEqual(self.texts("#ranks .sharers"), ["", "with rank 2", "with rank 1", ""])
+
+    def test_all_losses_are_counted_and_the_latest_is_the_first_of_the_list(self):
+        first = fake.with_loss(fake.status(step=30), lost=2, by=1, step=7)
+        status = fake.with_loss(first, lost=0, by=3, step=9)
+        status["failures"].update(losses=2, seconds_lost=0.9,
+                                  last=first["failures"]["last"] + status["failures"]["last"])
+        self.open(status)
+        self.assertIn("but 2 workers were lost: the others also carry ranks 0, 2, so",
+                      self.text("#notice"))
+        self.assertEqual(self.text("#losses-sum"), "2 workers, 900 ms in all")
+        self.assertEqual([what.split(" was")[0] for what in self.texts("#losses .what")],
+                         ["Rank 0", "Rank 2"])
+        self.assertEqual([when.split(" · ")[1] for when in self.texts("#losses .when")],
+                         ["step 9", "step 7"])
 
     def test_slowest_rank_that_shares_its_worker_has_its_reason(self):
         status = fake.with_loss(fake.status(step=30), lost=2, by=3)
@@ -266,6 +281,13 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#notice"), "Rank 1 silent for more than 3 s.")
         self.assertEqual(self.text("#state"), "running")
+
+    def test_all_silent_ranks_are_told(self):
+        status = fake.status(step=30)
+        for rank, heard in zip(status["ranks"], (0.1, 5.4, 3.0, 9.0)):
+            rank["heard_seconds"] = heard
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "Ranks 1, 3 silent for more than 3 s.")
 
     def test_paused_run_says_for_whom_it_waits(self):
         reason = "rank 2 (10.10.1.4:4711) is not heard: it was silent for 2 s; the run is paused"

@@ -29,6 +29,16 @@ class WaysTest(unittest.TestCase):
         self.assertIn("host 10.0.0.2: all its links are slow: got at most 0.08 Gbit/s, expected "
                       "about 0.8 Gbit/s", problem)
 
+    def test_links_that_were_not_measured_are_not_slow(self):
+        for count, places in ((2, {0, 1}), (3, {2})):
+            unknown = {(a, b): 0 for a in range(count) for b in range(count)
+                       if a != b and {a, b} & places}
+            self.assertEqual(list(checks.slow_links(hosts_of(count), ways_of(count, speed=unknown))),
+                             [])
+        none = ways_of(2)
+        none.speed.clear()
+        self.assertEqual(list(checks.slow_links(hosts_of(2), none)), [])
+
     def test_slow_link_is_named_with_its_direction(self):
         (problem,) = checks.slow_links(hosts_of(2), ways_of(2, speed={(1, 0): 1e7}))
         self.assertIn("10.0.0.2 → 10.0.0.1: got 0.08 Gbit/s", problem)
@@ -47,6 +57,14 @@ class WaysTest(unittest.TestCase):
         for seconds, count in ((0.07, 0), (0.12, 1)):
             found = checks.latency(hosts_of(3), ways_of(3, seconds={**usual, (0, 2): seconds}))
             self.assertEqual(len(list(found)), count, seconds)
+
+    def test_latency_that_was_not_measured_is_no_problem(self):
+        unknown = ways_of(2, seconds={(0, 1): None, (1, 0): None})
+        self.assertEqual(list(checks.latency(hosts_of(2), unknown)), [])
+
+    def test_latency_of_a_pair_is_told_once(self):
+        both = ways_of(3, seconds={(0, 2): 0.05, (2, 0): 0.05})
+        self.assertEqual(len(list(checks.latency(hosts_of(3), both))), 1)
 
     def test_closed_port_says_whether_the_other_way_is_open(self):
         closed = {29400: "no answer within 2 s", 5: ""}
@@ -78,6 +96,14 @@ class WaysTest(unittest.TestCase):
                 host.facts["interfaces"][0][3] = size
             (said,) = checks.mtu(hosts, ways_of(len(sizes)))
             self.assertIn(problem, said)
+
+    def test_interface_that_is_not_known_has_the_usual_mtu(self):
+        hosts = hosts_of(2)
+        hosts[1].address = "10.0.9.9"
+        self.assertEqual(list(checks.mtu(hosts, ways_of(2))), [])
+        hosts[0].facts["interfaces"][0][3] = 9000
+        (problem,) = checks.mtu(hosts, ways_of(2))
+        self.assertIn("host 10.0.0.2: got MTU 1500 of its interface, expected 9000", problem)
 
     def test_packets_are_as_large_as_both_ends_take(self):
         hosts = hosts_of(2)
@@ -122,6 +148,14 @@ class OfHosts(unittest.TestCase):
         (problem,) = checks.names(hosts)
         self.assertIn("host c: 'b' means 10.0.0.9, 10.0.0.8 there, expected 10.0.0.2 as here",
                       problem)
+
+    def test_names_that_are_addresses_own_or_not_known_are_passed_over(self):
+        hosts = hosts_of(3)
+        hosts[0].name, hosts[2].name = "a", "c"
+        hosts[0].facts.update(host="a", means={"a": ["127.0.1.1"], "10.0.0.2": ["10.0.0.8"],
+                                               "c": ["10.0.0.9"]})
+        (problem,) = checks.names(hosts)
+        self.assertIn("host a: 'c' means 10.0.0.9 there, expected 10.0.0.3 as here", problem)
 
     def test_port_must_be_free_where_a_coordinator_may_be(self):
         hosts = hosts_of(3, port_problem="address already in use")

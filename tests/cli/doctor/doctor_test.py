@@ -305,6 +305,13 @@ class Main(unittest.TestCase):
         self.assertTrue(text.startswith("ok      version    gradwire 9\n"), text)
         self.assertTrue(text.endswith("A run would work.\n"), text)
 
+    def test_hosts_of_a_file_are_looked_at(self):
+        with mock.patch.object(doctor, "Hosts") as hosts:
+            hosts.return_value.look.return_value = case_of(2)
+            text = said(doctor.main, {**self.request, "hostfile": "hosts"}, lambda: None)
+        self.assertEqual(hosts.return_value.look.call_args[0][1], "gradwire 9")
+        self.assertIn("connections between 2 hosts\n", text)
+
     def test_missing_data_fail(self):
         with self.assertRaisesRegex(Failure, "^1 of the checks failed: data$"):
             said(doctor.main, {**self.request, "data_dir": "/no/such"}, lambda: None)

@@ -87,6 +87,17 @@ class Measure(unittest.TestCase):
             self.measure({"seconds": 0.1, "out": out, "in": back, "problem": ""})
         self.assertEqual(self.found.speed, {Way(0, 1): 15, Way(1, 0): 20})
 
+    def test_second_measurement_that_fails_leaves_the_latency_of_the_first(self):
+        self.measure({"seconds": 0.1, "out": 10, "in": 20, "problem": ""})
+        self.measure({"seconds": None, "out": None, "in": None, "problem": "timed out"})
+        self.assertEqual(self.found.seconds, {Way(0, 1): 0.1, Way(1, 0): 0.1})
+        self.assertEqual(self.found.problems, {Way(0, 1): "timed out"})
+
+    def test_second_measurement_has_the_latency_of_its_own(self):
+        for seconds in (0.1, 0.2):
+            self.measure({"seconds": seconds, "out": 10, "in": 20, "problem": ""})
+        self.assertEqual(self.found.seconds, {Way(0, 1): 0.2, Way(1, 0): 0.2})
+
     def test_what_stalls_is_kept(self):
         self.measure({"seconds": None, "out": None, "in": None, "problem": "timed out"})
         self.assertEqual(self.found.problems, {Way(0, 1): "timed out"})

@@ -99,5 +99,16 @@ TEST(EnvJson, Values_HaveTypeAndSource) {
   EXPECT_EQ(json["coordinator"]["value"], "127.0.0.1:29400");
 }
 
+TEST(EnvJson, UnknownValues_HaveANoteThatSaysWhy) {
+  const auto json = nlohmann::json::parse(EnvJson(Values({"--rank", "2"})));
+  EXPECT_EQ(json["world-size"]["note"], "the coordinator's");
+  EXPECT_FALSE(json["rank"].contains("note"));
+}
+
+TEST(EnvJson, SeveralRanks_AreAText) {
+  const auto json = nlohmann::json::parse(EnvJson(Values({"--rank", "0,2"})));
+  EXPECT_EQ(json["rank"]["value"], "0,2");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -88,6 +88,20 @@ class Network(unittest.TestCase):
                  host("h2", ("eth0", "8.8.8.2", 24))]
         self.assert_says(checks.control_network(hosts))
 
+    def test_private_control_network_of_a_test_bed_is_pointed_out_too(self):
+        hosts = [host(f"node{i}.e.p.utah.cloudlab.us", ("eth0", f"10.0.1.{i}", 24),
+                      ("eth1", f"10.10.1.{i}", 24)) for i in (1, 2)]
+        self.assert_says(checks.control_network(hosts), "use --network 10.10.1.0/24",
+                         "use --network 10.10.1.0/24")
+
+    def test_second_public_network_is_no_better_one(self):
+        self.assert_says(checks.control_network(
+            [host(f"h{i}", ("eth0", f"8.8.8.{i}", 24), ("eth1", f"9.9.9.{i}", 24)) for i in (1, 2)]))
+
+    def test_networks_that_are_not_known_are_no_majority(self):
+        unknown = [host(name, ("eth0", "10.10.1.2", 24), address="172.31.0.3") for name in "bc"]
+        self.assert_says(checks.other_network([*unknown, host("10.10.1.1")]))
+
     def test_usual_is_the_most_frequent_and_of_equals_the_first(self):
         self.assertEqual(checks.usual([3, 1, 1, 2]), 1)
         self.assertEqual(checks.usual([2, 1, 1, 2]), 2)
@@ -147,6 +161,16 @@ class Files(unittest.TestCase):
         (problem,) = checks.data(hosts, "/d")
         self.assertIn("host b: '/d': permission denied, expected the 1 files that a has", problem)
 
+    def test_folder_that_could_be_read_in_part_says_why_and_is_no_example(self):
+        partly = {**data(x=[1, ""]), "problem": "permission denied"}
+        whole = data(x=[1, ""], y=[2, ""])
+        hosts = [host(name, ("e", "10.0.0.1", 8), data=found)
+                 for name, found in (("a", partly), ("b", whole))]
+        (problem,) = checks.data(hosts, "/d")
+        self.assertIn("host a: '/d': permission denied, expected the 2 files that b has", problem)
+        (problem,) = checks.data(hosts[:1], "/d")
+        self.assertIn("host a: '/d': permission denied, expected a data set", problem)
+
     def test_data_that_nobody_asked_for_are_not_looked_at(self):
         self.assertEqual(list(checks.data([host("10.0.0.1")], "")), [])
 
@@ -156,6 +180,12 @@ class Files(unittest.TestCase):
         self.assertEqual(list(checks.files(hosts)), [
             "host 10.0.0.3: '/w' has 7 bytes, expected 9 as on the others; copy it there",
             "host 10.0.0.4: no '/w', expected it on every host; copy it there"])
+
+    def test_file_that_most_lack_is_right_where_it_is(self):
+        hosts = [host(f"10.0.0.{place}", sizes={"/w": size})
+                 for place, size in ((1, None), (2, None), (3, 9))]
+        self.assertEqual([problem.partition(",")[0] for problem in checks.files(hosts)],
+                         ["host 10.0.0.1: no '/w'", "host 10.0.0.2: no '/w'"])
 
     def test_file_that_nobody_has_is_named_for_all(self):
         hosts = [host(f"10.0.0.{place}", sizes={"/w": None}) for place in (1, 2)]

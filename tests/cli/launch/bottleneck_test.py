@@ -218,6 +218,12 @@ class Bottleneck(unittest.TestCase):
                           rank(1, exposed=0.06, **carries([0, 1], 2)), rank(2, data=0.015, exposed=0.04))
         self.assertIn("(most of it forward and backward)", sentence)
 
+    def test_straggler_with_one_rank_beside_workers_with_several_has_times_for_each_rank(self):
+        sentence = judged(rank(0, exposed=0.06, **carries([0, 1], 2)),
+                          rank(1, exposed=0.06, **carries([0, 1], 2)), rank(2, exposed=0.04))
+        self.assertIn("the worker of rank 2, whose own work takes 60.0 ms an iteration for each rank, "
+                      "the others' 20.0 ms", sentence)
+
     def test_carrier_of_a_lost_rank_that_others_do_not_wait_for_is_not_blamed(self):
         self.assertIn("exposed communication",
                       judged(rank(0, exposed=0.06, **carries([0, 2], 2, adopted=[2])),

@@ -88,6 +88,24 @@ TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
 
 TEST(ParseLaunchOptions, PlacesWithoutHosts_AreRefused) {
   EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
+  EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_NETWORK", "10.0.0.0/8"}}),
+            "GRADWIRE_NETWORK needs a --hostfile");
+}
+
+TEST(ParseLaunchOptions, PerHost_CountsForEachHost) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("hosts"), "a slots=2\nb\n");
+  const auto parsed = ParseLaunchOptions(
+      {"--hostfile", dir.File("hosts"), "--per-host", "3", "--world-size", "8"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.workers, 6);
+  EXPECT_EQ(parsed->options.world_size, 8);
+}
+
+TEST(ParseLaunchOptions, CheckpointsOfASyncWithoutACoordinator_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--run-dir", "kept", "--", "--sync", "none"}),
+            "--run-dir: got --sync none, expected a sync that averages, because the coordinator "
+            "keeps checkpoints");
 }
 
 TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
@@ -172,6 +190,16 @@ TEST(ParseLaunchOptions, RankOptionsBeyondTheWorkers_AreRefused) {
             "--rank-options: got rank 2, expected one from 0 to 1");
   EXPECT_EQ(ErrorOf({"--world-size", "2", "--rank-options", "2:--seed 1"}),
             "--rank-options: got rank 2, expected one from 0 to 1");
+}
+
+TEST(ParseLaunchOptions, LastOfSeveralRankOptionsBeyondTheWorkers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "0:--loaders 2; 2:--loaders 2"}),
+            "--rank-options: got rank 2, expected one from 0 to 1");
+}
+
+TEST(ParseLaunchOptions, WrongOptionsOfALaterRank_NameThatRank) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "0:--loaders 2; 1:--sed 1"}),
+            "--rank-options: rank 1: unknown option --sed; did you mean --seed?");
 }
 
 TEST(ParseLaunchOptions, WrongRankOptions_NameTheRank) {
@@ -275,6 +303,12 @@ TEST(ParseRankOptions, SeveralRanks_AreTakenApart) {
   EXPECT_THAT(
       *ParseRankOptions("1: --seed 3; 2:--data-dir 'a b'"),
       ElementsAre(Pair(1, ElementsAre("--seed", "3")), Pair(2, ElementsAre("--data-dir", "a b"))));
+}
+
+TEST(ParseRankOptions, RankThatIsNamedTwice_HasAllItsOptions) {
+  EXPECT_THAT(*ParseRankOptions("1:--loaders 2; 2:--data-dir d; 1:--print-every 0"),
+              ElementsAre(Pair(1, ElementsAre("--loaders", "2", "--print-every", "0")),
+                          Pair(2, ElementsAre("--data-dir", "d"))));
 }
 
 TEST(ParseRankOptions, NoRank_IsRefused) {

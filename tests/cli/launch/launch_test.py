@@ -95,8 +95,8 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual([member.name for member in self.supervisor.started], ["rank 0", "rank 1"])
 
     def test_program_gets_no_table(self):
-        self.run_all(coordinator=None, program="/bin/train", summaries=0)
-        self.assertEqual(self.terminal.lines[OUT], [])
+        self.assertEqual(self.run_all(coordinator=None, program="/bin/train", summaries=0), 0)
+        self.assertEqual((self.terminal.lines[OUT], self.said()), ([], ""))
         self.assertEqual(self.supervisor.started[0].command.argv, ["/bin/train"])
 
     def test_table_and_bottleneck_are_printed_and_summary_is_written(self):

@@ -134,6 +134,17 @@ class Losses(unittest.TestCase):
         self.assertEqual((coordinator.ranks, coordinator.ends_with_run), (frozenset(), False))
         self.assertIs(coordinator.losses_in, members.losses_in)
 
+    def test_others_go_on_without_a_worker_unless_the_run_is_to_end_then(self):
+        for coordinator, dispensable in (({}, True), ({"on-loss": "recover"}, True),
+                                         ({"on-loss": "stop"}, False)):
+            worker = members_of(coordinator=coordinator).worker(0, "a:1", 0)
+            self.assertEqual(worker.dispensable, dispensable, coordinator)
+
+    def test_coordinator_says_when_the_run_has_begun_and_is_over_and_lingers_as_asked(self):
+        coordinator = members_of(linger_seconds=15).coordinator()
+        self.assertEqual((coordinator.serves, coordinator.linger, coordinator.begun_by,
+                          coordinator.over_by), (True, 15, members.BEGUN, members.OVER))
+
 
 class Worker(unittest.TestCase):
     def test_place_is_in_its_environment(self):
@@ -207,7 +218,13 @@ class Worker(unittest.TestCase):
                          "plain")
 
     def test_no_terminal_leaves_progress_alone(self):
-        self.assertNotIn("GRADWIRE_PROGRESS", members_of().worker(0, "a:1", 0).command.environment)
+        worker = members_of().worker(0, "a:1", 0)
+        self.assertNotIn("GRADWIRE_PROGRESS", worker.command.environment)
+        self.assertFalse(worker.has_bar)
+
+    def test_config_of_this_machine_stays_in_its_environment(self):
+        made = members_of(environment={"GRADWIRE_CONFIG": "c.ini"})
+        self.assertEqual(made.worker(0, "a:1", 0).command.environment["GRADWIRE_CONFIG"], "c.ini")
 
 
 class UnderMpirun(unittest.TestCase):
@@ -218,8 +235,8 @@ class UnderMpirun(unittest.TestCase):
 
     def test_all_workers_are_one_member(self):
         job = self.job()
-        self.assertEqual((job.name, job.ranks, job.dispensable, job.linger),
-                         ("mpirun", frozenset([0, 1]), False, 3))
+        self.assertEqual((job.name, job.ranks, job.dispensable, job.linger, job.ends_with_run),
+                         ("mpirun", frozenset([0, 1]), False, 3, True))
         self.assertEqual(job.command.environment, {"HOME": "/h"})
         self.assertEqual(job.command.argv[0], "/bin/mpirun")
         before, first, second = " ".join(job.command.argv).split(" -np 1 ")
@@ -276,6 +293,10 @@ class OnHosts(unittest.TestCase):
         self.assertEqual(first["GRADWIRE_LOCAL_WORLD_SIZE"], "3")  # ranks 0 and 1, and 2
         self.assertEqual(made.log_file("3"), "run.rank3.jsonl")
 
+    def test_worker_without_a_config_has_none_on_its_host(self):
+        environment = self.made().worker(2, "10.10.1.1:5", 0).command.environment
+        self.assertNotIn("GRADWIRE_CONFIG", environment)
+
     def test_program_counts_its_rank_from_the_first_of_its_host(self):
         made = self.made(program="/bin/sh", world_size=3)
         for rank, local in ((0, "0"), (1, "1"), (2, "0")):
@@ -319,6 +340,11 @@ class Program(unittest.TestCase):
         workers = len(os.sched_getaffinity(0)) + 1
         made = members_of(program="/bin/sh", workers=workers, environment={})
         self.assertEqual(made.program(0, "a:5").command.environment["OMP_NUM_THREADS"], "1")
+
+    def test_program_alone_has_all_cores(self):
+        made = members_of(program="/bin/sh", workers=1, world_size=1, environment={})
+        self.assertEqual(made.program(0, "a:5").command.environment["OMP_NUM_THREADS"],
+                         str(len(os.sched_getaffinity(0))))
 
 
 class Names(unittest.TestCase):

@@ -1,4 +1,5 @@
 """cli/launch/remote.py: what is looked at on hosts before a run, and what comes back from them."""
+import contextlib
 import os
 import pathlib
 import sys
@@ -167,6 +168,16 @@ class Prepare(OnHosts):
             hosts.prepare([])
         self.assertEqual(self.asked, [])
 
+    def test_it_waits_until_every_host_has_answered_or_is_lost(self):
+        for ready, lost, done in ((False, "", False), (True, "", True), (False, "host b: gone", True)):
+            hosts, waited = self.hosts(), []
+            hosts._links[1].ready, hosts._links[1].lost = ready, lost
+            with mock.patch.object(self.supervisor, "wait_for",
+                                   lambda ready, _: waited.append(ready()) or True), \
+                    contextlib.suppress(Failure):
+                hosts.prepare([])
+            self.assertEqual(waited[0], done)
+
     def test_signal_while_it_waits_stops_it(self):
         self.supervisor.signalled = 15
         self.assertEqual(self.assert_refused("stopped"), 128 + 15)
@@ -177,6 +188,36 @@ class Prepare(OnHosts):
         self.facts[1]["interfaces"] = [["eth0", "10.0.1.2", 24, 1500]]
         self.assert_refused("host b: no address in 10.0.0.0/24, expected one (--network)",
                             network="10.0.0.0/24")
+
+    def test_coordinator_is_on_the_first_host(self):
+        for network in ("", "10.0.0.0/24"):
+            hosts = self.hosts(network=network)
+            hosts.prepare([])
+            self.assertEqual(hosts.coordinator_address, "10.0.0.1")
+
+    def test_program_is_known_by_its_whole_path_on_every_host(self):
+        for program, expected in (("train", os.path.abspath("train")), ("/b/train", "/b/train"),
+                                  ("", "")):
+            hosts = self.hosts(program=program)
+            hosts.prepare([])
+            self.assertEqual(hosts.request["program"], expected)
+            self.assertEqual(self.asked[-1]["programs"][0], expected or "/bin/gradwire-worker")
+
+    def test_network_needs_no_addresses_of_names(self):
+        for facts in self.facts:
+            facts["held"] = []
+        with mock.patch.object(remote, "addresses_of", side_effect=Failure("line 1: no address")):
+            sites = self.hosts(network="10.0.0.0/24").prepare([])
+        self.assertEqual([site.address for site in sites], ["10.0.0.1", "10.0.0.2"])
+
+    def test_nothing_starts_before_every_host_has_its_files(self):
+        self.supervisor.files["a:/tmp/a/token"] = b""
+        for status in (None, 0):
+            self.supervisor.missing, waited = FakeProcess(status), []
+            with mock.patch.object(self.supervisor, "wait_for",
+                                   lambda ready, _: waited.append(ready()) or True):
+                self.hosts().prepare([])
+            self.assertEqual(waited[-1], status == 0)
 
     def test_address_of_this_machine_alone_is_no_place_to_listen(self):
         for listen in ("127.0.0.1:0", "localhost:7", "[::1]:7"):
@@ -260,6 +301,16 @@ class Collect(OnHosts):
         self.assertEqual(waits[-1], remote.SECONDS_TO_COLLECT_AFTER_FAILURE)
         self.assertIn(remote.SECONDS_TO_COLLECT, waits)
 
+    def test_it_waits_for_all_files(self):
+        for rest, done in ((FakeProcess(None), False), (FakeProcess(1), True)):
+            self.supervisor.missing, waited = rest, []
+            self.put("a", "log-0.jsonl", b"line 0\n")
+            with mock.patch.object(self.supervisor, "wait_for",
+                                   lambda ready, _: waited.append(ready()) or True), \
+                    contextlib.suppress(Failure):
+                self.collect()
+            self.assertEqual(waited[-1], done)
+
     def test_summaries_and_logs_come_from_where_their_ranks_were(self):
         self.all_well()
         self.collect()
@@ -287,12 +338,23 @@ class Collect(OnHosts):
             self.collect(cause="rank 0 failed")
         self.assertIn(9, self.supervisor.missing.signals)
 
-    def test_trace_of_the_coordinator_is_on_the_first_host(self):
+    def test_after_a_failure_a_log_on_a_host_that_was_lost_is_named(self):
+        self.put("a", "log-0.jsonl", b"line 0\n")
+        started = self.hosts(log_jsonl=str(self.folder / "run.jsonl"))
+        members = Members(started.request, [], self.folder, {}, started.prepare([]))
+        started._links[1].lost = "host b: was silent for 10 s"
+        with self.assertRaisesRegex(Failure, "^a log is still on host b: /tmp/b/log-1.jsonl$"):
+            started.collect(members, "rank 1 was lost")
+        self.assertEqual([link.forgotten for link in started._links], [True, False])
+
+    def test_traces_come_from_where_their_workers_were_and_the_coordinators_from_the_first(self):
         self.all_well()
         for host, name in (("a", "trace-0.json"), ("b", "trace-1.json"), ("a", "trace-2.json")):
             self.put(host, name, name.encode())
         self.collect(trace="t", coordinator={"listen": "0.0.0.0:0"})
-        self.assertEqual((self.folder / "trace-2.json").read_text(), "trace-2.json")
+        for number in range(3):
+            self.assertEqual((self.folder / f"trace-{number}.json").read_text(),
+                             f"trace-{number}.json")
 
     def test_what_the_coordinator_did_is_on_the_first_host(self):
         self.all_well()
@@ -319,6 +381,14 @@ class Collect(OnHosts):
         self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
         self.assertEqual(len(self.names()), 4)
 
+    def test_summary_of_the_last_one_that_ended_early_replaces_an_earlier_one_of_its_kind(self):
+        self.all_well()
+        self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("b", "summary-1.json", b'{"ended": {"code": 1}}')
+        self.put("a", "summary-1.json", b'{"ended": {"code": 2}}')
+        self.collect()
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b'{"ended": {"code": 2}}')
+
     def test_summary_of_the_last_one_replaces_a_whole_one_too(self):
         self.all_well()
         self.supervisor.lost = [Lost("rank 1", "was lost")]
@@ -329,7 +399,7 @@ class Collect(OnHosts):
 
     def test_without_a_loss_nobody_is_asked_for_others_ranks(self):
         self.all_well()
-        self.put("a", "summary-1.json", b"wrong")
+        self.put("a", "summary-1.json", b'{"of": "a"}')
         self.collect()
         self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
 

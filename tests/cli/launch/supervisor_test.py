@@ -168,6 +168,11 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.run(), 75)
         self.assert_cause(r"server \(process \d+\) did not answer its workers any more")
 
+    def test_server_is_not_blamed_unless_all_workers_lost_it(self):
+        self.start_run("exit 75", "exit 1")
+        self.assertIn(self.supervisor.run(), (1, 75))
+        self.assert_cause(r"rank [01] \(process \d+\) ended with exit code (1|75)")
+
     def leave_time_to_say_why(self):
         """As much as members take on a busy machine."""
         for name in ("SECONDS_TO_SAY_WHY", "SECONDS_TO_FAIL"):
@@ -339,6 +344,31 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.run(), 75)
         self.assertEqual([line for fd, line in self.terminal.lines if fd == OUT],
                          [b"[a] up", b"[a] 2"])
+
+    def test_first_signal_that_ends_a_run_ends_the_wait_for_other_programs(self):
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        self.assertFalse(self.supervisor.wait_for(lambda: False, LONG))
+        self.assertEqual(self.supervisor.signalled, signal.SIGTERM)
+
+    def test_signal_for_a_checkpoint_does_not_end_the_wait_for_other_programs(self):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        self.assertFalse(self.supervisor.wait_for(lambda: False, 0.02))
+        self.assertEqual(self.supervisor.signalled, 0)
+
+    def test_only_a_coordinator_of_this_machine_whose_run_has_begun_is_asked_for_a_checkpoint(self):
+        for changes, asked in (({}, True), ({"link": "a"}, False), ({"begun": False}, False),
+                               ({"ended": True}, False), ({"serves": False}, False)):
+            case = {"link": None, "begun": True, "ended": False, "serves": True, **changes}
+            member = Member("a", Command(["/bin/a"], {}, link=case["link"]), serves=case["serves"],
+                            begun_by=b"has begun")
+            running = supervisor.Running(member, self.terminal, lambda *_: None)
+            running._process = mock.Mock(ended=case["ended"])
+            running._print(OUT, b"the run has begun" if case["begun"] else b"the run waits")
+            running.ask_for_checkpoint()
+            self.assertEqual(running._process.signal.call_args_list,
+                             [mock.call(signal.SIGUSR1)] if asked else [], changes)
+            self.assertFalse(running.was_told_to_end)
 
     def test_second_signal_kills_at_once(self):
         self.start(shell("a", "trap 'echo first' INT; echo up; while :; do sleep 0.01; done"))

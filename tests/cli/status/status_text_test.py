@@ -1,6 +1,7 @@
 """cli/status/status_text.py: what it says of a coordinator's answer."""
 import pathlib
 import sys
+import time
 import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
@@ -163,10 +164,23 @@ class Lines(unittest.TestCase):
                       "(computing 0.300, waiting 0.100, connecting 0.013)\n",
                       text_of(running(failures={**failures, "last": [self.loss()]})))
 
+    def test_each_carrier_of_a_lost_worker_is_named_with_what_it_took_over(self):
+        carriers = [{"address": f"10.10.1.{place}:29401", "ranks": [rank, lost], "adopted": [lost]}
+                    for place, rank, lost in ((1, 0, 2), (3, 1, 3))]
+        text = text_of(running(failures={"losses": 1, "last": [self.loss(ranks=[2, 3],
+                                                                         carriers=carriers)]}))
+        self.assertIn("; then rank 2 on the worker of ranks 0, 2 (10.10.1.1:29401); rank 3 on the "
+                      "worker of ranks 1, 3 (10.10.1.3:29401); 0.412 s lost", text)
+
     def test_loss_of_which_no_worker_told_the_cost_says_so(self):
         unknown = self.loss(seconds_lost=None, seconds_lost_by_phase=None)
         text = text_of(running(failures={"losses": 2, "last": [unknown, dict(unknown)]}))
         self.assertRegex(text, r"its cost counts with the next loss\n.*its cost is not known yet\n")
+
+    def test_each_loss_has_its_own_cost_where_it_is_known(self):
+        losses = [self.loss(seconds_lost=cost, seconds_lost_by_phase=None) for cost in (0.25, 1.5)]
+        text = text_of(running(failures={"losses": 2, "last": losses}))
+        self.assertRegex(text, r"; 0\.250 s lost\n.*; 1\.500 s lost\n")
 
     def test_loss_that_nobody_carries_on_has_no_cost(self):
         loss = {"step": 7, "ranks": [0, 1], "cause": "it left", "seconds_lost": None, "carriers": []}
@@ -223,6 +237,17 @@ class Lines(unittest.TestCase):
     def test_ranks_that_differ_by_chance_have_no_slowest(self):
         self.assertIn("slowest: none; the ranks' own work differs by chance only\n",
                       text_of(running(slowest_rank=None)))
+
+    def test_rank_alone_has_no_slowest(self):
+        status = running(slowest_rank=None)
+        del status["ranks"][0]
+        self.assertNotIn("slowest", text_of(status))
+
+    def test_event_has_its_time_of_day(self):
+        for seconds in (1795000000.9, 1795003661):
+            event = {"time": seconds, "step": 3, "kind": "k", "text": "t"}
+            self.assertIn(f"\n  {time.strftime('%H:%M:%S', time.localtime(seconds))}  step 3 ",
+                          text_of(running(events=[event])))
 
     def test_before_the_first_step_nothing_is_said_of_the_slowest(self):
         status = running(slowest_rank=None)
