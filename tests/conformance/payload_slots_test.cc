@@ -124,9 +124,9 @@ TEST_F(PayloadSlotsTest, Get_SlotOfAnotherLink_InvalidArgument) {
   }
 }
 
-TEST_F(PayloadSlotsTest, Open_NoSuchMemory_FailedPreconditionThatNamesIt) {
+TEST_F(PayloadSlotsTest, Open_NoSuchMemory_AbortedAndNamesIt) {
   const auto opened = Open(1);
-  EXPECT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(opened.status().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("-hop-0-data"));
 }
 
@@ -134,7 +134,7 @@ TEST_F(PayloadSlotsTest, Open_NoSuchMemory_FailedPreconditionThatNamesIt) {
 TEST_F(PayloadSlotsTest, Open_SameLinkOfAnotherView_OtherSlots) {
   ASSERT_EQ(Put("of the first view"), kFirst);
   ++view_.generation;
-  EXPECT_EQ(Open(kFirst).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Open(kFirst).status().code(), absl::StatusCode::kAborted);
   const auto later = SlotWriter::Make(view_, kLink);
   ASSERT_TRUE(later.ok());
   auto reader = Open(kFirst);

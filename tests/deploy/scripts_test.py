@@ -1,5 +1,5 @@
-"""deploy/provision, release, images and quickstart, and tests/run, with stand-ins for ssh, cmake and whatever
-else they start."""
+"""deploy/provision, make-certificates, release, images and quickstart, and tests/run, with stand-ins for ssh,
+cmake and whatever else they start."""
 import hashlib
 import pathlib
 import shutil
@@ -129,6 +129,26 @@ class Provision(Scripts):
         self.assertIn("[127.0.0.1] done: gradwire 9", said)
         self.assertIn("provision: 1 of 2 hosts failed: 127.0.0.9\n", said)
 
+    def test_all_hosts_that_fail_are_named(self):
+        self.script("bin/ssh", SSH.replace('[ "$1" = 127.0.0.9 ]', 'case $1 in *.9 | *.8) true ;; '
+                                           '*) false ;; esac'))
+        code, said = self.provision("--debs", self.debs,
+                                    self.hosts("127.0.0.9", "127.0.0.1", "127.0.0.8"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("provision: 2 of 3 hosts failed: 127.0.0.9 127.0.0.8\n", said)
+
+    def test_each_folder_of_data_and_each_package_goes_to_the_host(self):
+        folders = [self.folder / name for name in ("data", "more data")]
+        for folder in folders:
+            folder.mkdir()
+        (self.debs / "libgradwire0_9.deb").touch()
+        code, said = self.provision("--debs", self.debs, "--data", folders[0], "--data", folders[1],
+                                    self.hosts("127.0.0.1"))
+        self.assertEqual(code, 0, said)
+        self.assertIn("[127.0.0.1] installed gradwire_9.deb libgradwire0_9.deb\n", said)
+        for folder in folders:
+            self.assertIn(f"[127.0.0.1] {folder} is the same folder there", said)
+
     def test_package_that_cannot_be_installed_fails(self):
         self.script("bin/apt-get", "exit 100")
         code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.1"))
@@ -162,6 +182,45 @@ class Provision(Scripts):
             self.assertIn(f"provision: {expected}", said)
             self.assertIn("Usage:\n  deploy/provision", said)
         self.assertFalse(self.ssh_log.exists())
+
+
+class Certificates(Scripts):
+    """With the real openssl."""
+
+    def make(self, *words):
+        code, said = self.run_script(DEPLOY / "make-certificates", "--out", "made", *words)
+        self.assertEqual(code, 0, said)
+
+    def openssl(self, *words):
+        done = subprocess.run(["openssl", *words], cwd=self.folder / "made", check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return done.returncode, done.stdout
+
+    def lasts(self, name, days):
+        return self.openssl("x509", "-in", name, "-noout", "-checkend", str(days * 86400))[0] == 0
+
+    def test_each_host_has_all_its_names_and_files_that_only_the_owner_reads(self):
+        self.make("node0,10.10.1.1", "::1,node1")
+        for name, names in (("node0", "DNS:node0, IP Address:10.10.1.1"),
+                            ("__1", "IP Address:0:0:0:0:0:0:0:1, DNS:node1")):
+            _, said = self.openssl("x509", "-in", f"{name}.pem", "-noout", "-ext", "subjectAltName")
+            self.assertIn(names, said)
+        files = {path.name: path.stat().st_mode & 0o077 for path in (self.folder / "made").iterdir()}
+        self.assertEqual(files, dict.fromkeys(["ca.key", "ca.pem", "node0.key", "node0.pem", "__1.key",
+                                               "__1.pem"], 0))
+
+    def test_days_are_those_of_the_certificates_alone(self):
+        self.make("--days", "3", "node0", "node1")
+        for name, days in (("node0.pem", 3), ("node1.pem", 3), ("ca.pem", 3650)):
+            self.assertEqual([self.lasts(name, days + more) for more in (-1, 1)], [True, False], name)
+
+    def test_ca_that_is_there_signs_certificates_of_further_hosts(self):
+        self.make("node0")
+        ca = (self.folder / "made/ca.pem").read_bytes()
+        self.make("node1")
+        self.assertEqual((self.folder / "made/ca.pem").read_bytes(), ca)
+        for name in ("node0.pem", "node1.pem"):
+            self.assertEqual(self.openssl("verify", "-CAfile", "ca.pem", name)[0], 0, name)
 
 
 class Run(Scripts):

@@ -162,8 +162,9 @@ class Runs(unittest.TestCase):
                       bench_collectives.notes_of(request))
 
     def test_back_end_of_one_host_is_left_out_on_several(self):
-        for hosts, names in (("", {"ring", "memory"}), ("auto", {"ring"})):
-            request = {**REQUEST, "backends": [RING, MEMORY], "hosts": hosts}
+        for more, names in (({}, {"ring", "memory"}), ({"hosts": "auto"}, {"ring"}),
+                            ({"hostfile": "h"}, {"ring"})):
+            request = {**REQUEST, "backends": [RING, MEMORY], **more}
             self.assertEqual({case.backend["name"] for case in cases_of(request)}, names)
 
     def test_back_end_that_was_named_and_cannot_run_here_is_a_failure(self):
@@ -272,6 +273,12 @@ class Measure(unittest.TestCase):
         self.assertIn("more than 60 s;", self.report.notes[1])
         self.assertRegex(self.report.notes[2], "^% of bound: ")
         self.assertEqual(len(self.report.notes), 3)
+
+    def test_root_is_told_if_one_operation_has_it(self):
+        gather = {**ALL_REDUCE, "name": "gather", "sums": False}
+        for ops, told in (([ALL_REDUCE], False), ([ALL_REDUCE, gather], True)):
+            notes = bench_collectives.notes_of({**REQUEST, "ops": ops})
+            self.assertEqual(any(note.startswith("Rank 0 is the root") for note in notes), told)
 
     def test_bound_that_a_coordinator_beside_rank_0_can_beat_is_explained(self):
         right = json.dumps(rank([1, 1, 1], wrong=0))

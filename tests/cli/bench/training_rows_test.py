@@ -246,6 +246,11 @@ class Measure(unittest.TestCase):
             self.measure(FakeRunner(*[ranks] * 4))
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
 
+    def test_ranks_that_train_alone_and_peers_may_differ(self):
+        ranks = [line(9) + line(1) + LAST + summary(sha256) for sha256 in "ab"]
+        self.measure(FakeRunner(*[ranks] * 4), setups=[COMPUTATION, GLOO])
+        self.assertEqual(self.rows(), [("computation", 2), ("gloo-all-reduce", 2)])
+
     def test_peers_have_a_table_of_ratios(self):
         rank = line(9) + line(1) + LAST
         self.measure(FakeRunner([rank], [rank]), setups=[ALL_REDUCE, GLOO], rounds=1)

@@ -7,6 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import request_of
 from cli.experiment import collectives, course, course_costs, course_parts, course_trials
 from cli.experiment.course_setups import DDP, GATHER, REDUCE, SETUPS, nodes_name
+from cli.experiment.noise import EQUAL, Compared, condition_of
 from cli.experiment.results import Shown, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 from cli.experiment.work import Showing
@@ -293,6 +294,31 @@ class Claims(unittest.TestCase):
             self.assertEqual((run.tests, run.only), (tested, "" if tested else "times"))
 
 
+class Plans(unittest.TestCase):
+    def test_peers_train_for_as_many_iterations_as_count_at_most(self):
+        for scale, iterations in (("full", 40), ("tiny", 5)):
+            setting = Setting(request_of("out", peers=True), course.SCALES[scale], 2, 1 << 40)
+            peers = [work for work in course.runs(setting) if getattr(work, "peer_mode", "")]
+            self.assertEqual({work.iterations for work in peers}, {iterations})
+            self.assertEqual([work.name for work in peers],
+                             ["gloo-gather-scatter", "gloo-all-reduce", "gloo-ddp"])
+
+
+class Noise(unittest.TestCase):
+    def test_noise_is_the_condition_if_no_pair_is_against_the_statement_but_by_noise(self):
+        less, equal, more = (Compared(1.0, after, 0.1) for after in (0.5, 0.95, 1.5))
+        for pairs, condition in (((less,), ""), ((less, less), ""), ((less, equal), EQUAL),
+                                 ((equal, less), EQUAL), ((equal, equal), EQUAL),
+                                 ((equal, more), ""), ((more, less), "")):
+            self.assertEqual(condition_of(pairs), condition, pairs)
+
+    def test_difference_of_just_the_noise_is_no_difference(self):
+        for after, is_less, is_equal in ((0.75, False, True), (0.5, True, False), (1.25, False, True),
+                                         (1.5, False, False)):
+            pair = Compared(1.0, after, 0.25)
+            self.assertEqual((pair.is_less, pair.is_equal), (is_less, is_equal), after)
+
+
 class Signs(unittest.TestCase):
     def signs(self, **changed):
         setting = setting_of()
@@ -339,7 +365,8 @@ class Numbers(unittest.TestCase):
 
     def test_planned_bytes_are_those_of_a_gather_and_of_a_ring(self):
         size = 36924456
-        self.assertEqual(course_costs.planned_bytes(GATHER, 4), 8 * size)
+        self.assertEqual([course_costs.planned_bytes(GATHER, nodes) for nodes in (2, 3, 4)],
+                         [4 * size, 6 * size, 8 * size])
         self.assertEqual([course_costs.planned_bytes(REDUCE, nodes) for nodes in (2, 3, 4)],
                          [2 * size, 8 * size // 3, 3 * size])
 

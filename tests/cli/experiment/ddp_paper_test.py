@@ -7,7 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
-from cli.experiment import ddp_bucket_claims, ddp_buckets, ddp_paper, ddp_setups, ddp_spark
+from cli.experiment import ddp_bucket_claims, ddp_buckets, ddp_paper, ddp_scaling, ddp_setups, ddp_spark
 from cli.experiment.emulation import is_timed, shares_cores
 from cli.experiment.results import NamedBuckets, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
@@ -102,6 +102,17 @@ class ClaimsTest(unittest.TestCase):
         for key, (confirming, refuting) in CASES.items():
             self.assertEqual(claims_of(confirming)[key].verdict, CONFIRMED, key)
             self.assertEqual(claims_of(refuting)[key].verdict, NOT_CONFIRMED, key)
+
+    def test_scaling_is_judged_up_to_the_most_ranks(self):
+        setting = setting_of({**TINY, "scaling": (1, 2, 4)}, hosts="h")
+        batches = {work.name: (work.ranks, work.batch_size) for work in ddp_scaling.runs(setting)}
+        for ranks, strong in ((1, 4), (2, 2), (4, 1)):
+            for batch in (strong, 2):  # of each rank
+                self.assertEqual(batches[f"vgg11-{ranks}-ranks-batch-{batch}"], (ranks, batch))
+        for seconds, strong, weak in ((0.25, CONFIRMED, CONFIRMED), (0.5, NOT_CONFIRMED, CONFIRMED),
+                                      (1.5, NOT_CONFIRMED, NOT_CONFIRMED)):
+            claims = claims_of({"vgg11-2-ranks": QUICK, "vgg11-4-ranks": {"seconds": seconds}}, setting)
+            self.assertEqual((claims["strong"].verdict, claims["weak"].verdict), (strong, weak))
 
     def test_buckets_are_counted_without_the_one_for_buffers(self):
         claims = claims_of({})

@@ -136,6 +136,12 @@ class Training(unittest.TestCase):
         self.assertEqual([claim.key for claim in claims],
                          [statement.key for statement in data_parallel.EXPERIMENT.statements])
 
+    def test_times_by_devices_need_a_core_for_each_of_the_most_devices(self):
+        for cores, measurable in ((2, False), (3, True)):
+            self.setting = setting_of(self.SCALE, cores=cores)
+            self.assertEqual(self.verdict("barrier-devices") != NOT_MEASURABLE, measurable)
+            self.assertNotEqual(self.verdict("computation-width"), NOT_MEASURABLE)
+
     def test_bytes_of_a_batch(self):
         point = Point("resnet18", factors.ONE_LAYER, 5, 4)  # shares of 2, 2 and 1
         self.assertEqual(factors.planned_bytes(self.setting, point, 5),
@@ -357,7 +363,7 @@ class Training(unittest.TestCase):
         self.setting = setting_of({**self.SCALE, "window": 5})
         low, high = self.SCALE["threshold"] / 2, 3 * self.SCALE["threshold"]
         small = Point("alexnet", 1024, 2, 2)
-        self.change(small, losses=[high, low, high, low, low, low])
+        self.change(small, losses=[high, low, high, low, low, low, low])
         (found,) = (one for one in thresholds.reached(self.setting, self.results, BY_BATCH)
                     if one.point == small)
         self.assertEqual((found.iterations, found.epochs, found.seconds), (6, 12 / 60000, 6.0))

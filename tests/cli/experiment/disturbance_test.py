@@ -83,6 +83,12 @@ class Lab(unittest.TestCase):
             self.assertEqual(len(lab_sweep.signs_of_baselines(setting_of(), results)), count)
             self.assertEqual(lab_sweep.signs_of_baselines(setting_of(**HOSTS), results), [])
 
+    def test_one_device_of_a_host_with_other_threads_need_not_take_the_same_time(self):
+        results = {**results_of(RANKS, {**TIMES, (1, 32): 1.3}), **results_of(DEVICES, TIMES)}
+        for workers, count in ((2, 0), (4, 1)):  # 4 threads, and 2 as a device here
+            setting = setting_of(cores=8, hosts="auto", workers=workers)
+            self.assertEqual(len(lab_sweep.signs_of_baselines(setting, results)), count)
+
     def test_no_time_is_judged_and_each_answer_says_so(self):
         why = disturbance.reason_of(["a", "b"])
         self.assertEqual(why, "other processes used the cores (a; 1 more signs of it)")

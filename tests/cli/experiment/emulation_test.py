@@ -1,6 +1,7 @@
 """cli/experiment/emulation.py: runs, measurements and reports if hosts made here count more cores
 than the machine has."""
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -12,11 +13,12 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import EMULATED_SECONDS, RUNS, SMALL, FakeRunner, conduct_with, option, request_of
-from cli.experiment import course_claims, experiment
+from cli.experiment import course_claims, emulation, experiment
 from cli.experiment.emulation import seconds_of, with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
 from cli.experiment.results import Trained
 from cli.experiment.study import HOSTS, Setting
+from cli.experiment.work import Training
 from cli.runs.failure import Failure
 
 ALONE = 2  # of the course: batches of 2 and of 3
@@ -91,6 +93,18 @@ class EmulationTest(unittest.TestCase):
         self.assertEqual(of_setup["DDP"], EMULATED_SECONDS)
         self.assertEqual(tables["losses"][0]["ddp"], 2)
         self.assertEqual({row["ddp"] for row in tables["nodes"]}, {EMULATED_SECONDS})
+
+    def test_coordinators_times_are_those_of_the_emulated_run(self):
+        class SlowIfReal(FakeRunner):
+            def run(self, run, *more):
+                outputs = super().run(run, *more)
+                if "--compute-seconds" in run.ranks[0]:
+                    return outputs
+                return dataclasses.replace(outputs, coordinator=outputs.coordinator.replace(
+                    '"mean": 1.0', '"mean": 9.0'))
+        self.conduct(SlowIfReal())
+        totals = {row["total"] for row in self.results()["tables"]["coordinator"]}
+        self.assertEqual(totals, {1.0})
 
     def test_claims_on_time_are_judged_and_say_so(self):
         self.conduct()
@@ -212,6 +226,25 @@ class PartsTest(unittest.TestCase):
         self.assertEqual(merged["records"][5]["phase_seconds"], {"forward": 1.5})
         self.assertEqual([one["loss"] for one in merged["records"]], list(range(6)))
         self.assertEqual([epoch["seconds"] for epoch in merged["summary"]["epochs"]], [18, 10])
+
+    def setting(self, **more):
+        return Setting(request_of("out", hosts="auto", workers=2, rate="1gbit", link_gbit=1, **more),
+                       {"timed_iterations": 3}, 1, 1 << 30, {"alone-vgg11-synthetic-4": (0.3, 0.5)})
+
+    def test_warm_up_is_emulated_beside_the_iterations_that_count(self):
+        for options, most in (((), 3), (("--compress-warmup", 2), 5), (("--compress-warmup", 90), 50)):
+            work = Training("a", "", 2, 4, 50, options)
+            self.assertEqual(emulation.timed(work, self.setting()).iterations, most)
+
+    def test_usual_iteration_is_of_those_behind_the_runs_own_warm_up(self):
+        def ranks(*seconds):
+            return [{"records": [{"iteration_seconds": one} for one in seconds], "summary": {}}]
+        for options, usual in (((), 5), (("--compress-warmup", 1), 3)):
+            work = Training("a", "", 2, 4, 5, options)
+            (rank,) = emulation.merged([work], {"a": ranks(1, 1, 1, 1, 1),
+                                                "a-timed": ranks(50, 9, 2, 4)})["a"]
+            self.assertEqual([one["iteration_seconds"] for one in rank["records"]],
+                             [50, 9, 2, 4, usual])
 
 
 if __name__ == "__main__":

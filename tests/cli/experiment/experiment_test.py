@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import sys
+import types
 import unittest
 from unittest import mock
 
@@ -12,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import (RUNS, SMALL, TABLES, TRAITS, Conducted, FakeRunner, conduct_with, no_images,
                    option, request_of)
 from cli.experiment import experiment, writing
-from cli.experiment.conduct import Pace, Step, duration, results_of_step
+from cli.experiment.conduct import Pace, Step, announce, conduct, duration, results_of_step
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.folder import fingerprint
@@ -20,7 +21,7 @@ from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, Findings, Setti
                                   experiment_called, judge)
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.runner import Run
+from cli.runs.runner import Outputs, Run
 from cli.runs.tables import Column
 from cli.terminal.command import WrongUsage
 
@@ -39,6 +40,16 @@ class Threads(unittest.TestCase):
                                      ({"hosts": "auto", "workers": 4}, 1, 2)):
             setting = Setting(request_of("out", **more), {}, 8, 1 << 30)
             self.assertEqual(setting.threads(ranks), threads, more)
+
+
+class DataSets(unittest.TestCase):
+    def test_cifar10_is_there_with_its_folder_unless_another_set_was_chosen(self):
+        for folder, chosen, there in (("", {}, False), ("/d", {}, True), ("/d", {"lr": "1"}, True),
+                                      ("/d", {"dataset": "cifar10"}, True),
+                                      ("", {"dataset": "cifar10"}, False),
+                                      ("/d", {"dataset": "mnist"}, False)):
+            request = request_of("out", data_dir=folder, chosen=chosen)
+            self.assertEqual(Setting(request, {}, 8, 1 << 30).has_cifar10, there, (folder, chosen))
 
 
 class Reports(unittest.TestCase):
@@ -399,7 +410,8 @@ class Conducting(Conducted):
                                         request_of(out, name, hosts="there"))["hosts"], "there")
 
     def test_peers_on_hosts_need_threads(self):
-        self.assert_refused("needs --threads", peers=True, hosts="hosts")
+        for where in ("hosts", "hostfile"):
+            self.assert_refused("needs --threads", peers=True, **{where: "hosts"})
 
     def test_links_are_refused_by_experiments_that_do_not_take_them(self):
         self.assert_refused("^--link: got experiment course, expected time-to-accuracy$",
@@ -458,6 +470,15 @@ class Plans(unittest.TestCase):
             self.assertLessEqual({"quick", "full"}, one.scales.keys())
             self.assertTrue(all(scale["about"].endswith(".") for scale in one.scales.values()))
 
+    def test_no_two_runs_of_a_plan_have_one_name(self):
+        for one in EXPERIMENTS:
+            for scale, sizes in one.scales.items():
+                for more in ({}, {"hosts": "auto"}, {"peers": True, "data_dir": "/d"}):
+                    request = with_hosts(one, request_of("out", one.name, scale=scale, **more))
+                    setting = Setting(request, sizes, 8, 1 << 40)
+                    names = [work.name for work in one.runs(setting)]
+                    self.assertEqual(sorted(names), sorted(set(names)), (one.name, scale, more))
+
     def test_time_left_goes_by_what_was_done(self):
         steps = [Step(None, None, "", 10, {"seconds": 20, "ranks": [{}]}),
                  Step(None, None, "", 7, {"seconds": 0, "ranks": []}), Step(None, None, "", 30)]
@@ -483,6 +504,56 @@ class Plans(unittest.TestCase):
         self.assertIsNone(Pace(steps).left())
         steps[1].record = {"seconds": 30, "ranks": [{}]}
         self.assertEqual(Pace(steps).left(), 10)
+
+    def test_time_that_a_run_took_so_far_counts_before_its_part_tells(self):
+        steps = [Step(None, None, "", 10, {"seconds": 20, "ranks": [{}]}), Step(None, None, "", 30)]
+        self.assertEqual([Pace(steps).left(steps[1], 0.01, elapsed) for elapsed in (0, 25, 90)],
+                         [60, 35, 0])
+
+    def announced(self, *records):
+        """What is said of a plan whose runs have these records."""
+        steps = [Step(types.SimpleNamespace(name=f"run-{place}", title="t"), None, "", 10, record)
+                 for place, record in enumerate(records)]
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            announce(steps, types.SimpleNamespace(path="out"))
+        return said.getvalue().splitlines()
+
+    def test_plan_says_which_runs_are_kept_and_what_time_is_left_for_the_others(self):
+        kept = {"seconds": 20, "ranks": [{}]}
+        self.assertEqual(self.announced(kept, None), [
+            "2 runs, of which 1 are kept in out", "  run-0 t: kept", "  run-1 t: about 20 s",
+            "about 20 s left"])
+        self.assertEqual(self.announced(kept, kept), [
+            "2 runs, of which 2 are kept in out", "  run-0 t: kept", "  run-1 t: kept"])
+
+    def test_memory_that_ended_a_sweep_in_an_earlier_command_ends_that_sweep_alone(self):
+        steps = [Step(types.SimpleNamespace(name=f"run-{place}", sweep=sweep,
+                                            read=lambda _setting, texts: texts),
+                      Run([["/x/run"]], coordinator=False), "", 1)
+                 for place, sweep in enumerate(("a", "b", "", "a"))]
+        steps[0].record = {"ranks": [], "seconds": 0.0}
+        runner, folder = mock.Mock(), mock.Mock()
+        runner.run.return_value = Outputs(["printed"])
+        with contextlib.redirect_stderr(io.StringIO()):
+            conduct(steps, None, folder, runner, {})
+        self.assertEqual([step.record["ranks"] for step in steps],
+                         [[], ["printed"], ["printed"], []])
+        self.assertEqual([call.args[0] for call in folder.keep.call_args_list],
+                         ["run-1", "run-2", "run-3"])
+
+    def test_each_option_that_names_a_strategy_is_looked_up(self):
+        for option_name, table in (("--model", "models"), ("--dataset", "datasets"),
+                                   ("--sync", "syncs"), ("--backend", "backends"),
+                                   ("--wire", "wires"), ("--compress", "compressions"),
+                                   ("--op", "operations")):
+            names = list(TABLES[table])
+            step = Step(types.SimpleNamespace(name="a"),
+                        Run([["/x/run", option_name, f"{names[-1]}:2"]]), "", 1)
+            experiment.check_names([step], TABLES)
+            step.run.ranks[0][-1] = "odd:2"
+            with self.assertRaisesRegex(Failure, f"^run a: {option_name}: got 'odd:2', expected one "
+                                        f"of {', '.join(names)}"):
+                experiment.check_names([step], TABLES)
 
     def test_durations_have_the_unit_that_suits(self):
         self.assertEqual([duration(seconds) for seconds in (40, 360, 9000)],

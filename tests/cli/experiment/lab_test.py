@@ -1,6 +1,7 @@
 """cli/experiment/lab.py and the files beside it: runs, numbers, verdicts and sentences."""
 import array
 import base64
+import json
 import pathlib
 import sys
 import unittest
@@ -11,7 +12,7 @@ from cli.experiment import lab, lab_answers, lab_data, lab_sweep, lab_tables, la
 from cli.experiment.lab_sweep import DEVICES, RANKS
 from cli.experiment.results import Averaged, Ordered, Sized, Trained, result_of
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
-from cli.experiment.work import COSTS, Averages, Training
+from cli.experiment.work import COSTS, Averages, Sizes, Training
 
 MEMORY = 1 << 40
 SIZES = Sized({"samples": 50000, "gradient": 36924456, "buffers": 22080})
@@ -98,6 +99,13 @@ class Runs(unittest.TestCase):
         threads = {option(self.words(f"data-parallel-{devices}-devices-batch-32", setting)[0],
                           "--threads") for devices in (1, 4)}
         self.assertEqual(threads, {"2"})
+
+    def test_ranks_on_other_hosts_have_all_threads_of_their_host(self):
+        for given, expected in ((0, ""), (3, "3")):
+            setting = setting_of(hostfile="hosts", threads=given)
+            self.assertEqual({option(argv, "--threads") for devices in (1, 4)
+                              for argv in self.words(f"ranks-{devices}-devices-batch-32", setting)},
+                             {expected})
 
     def test_ranks_keep_their_batch(self):
         ranks = self.words("ranks-4-devices-batch-32")
@@ -328,6 +336,13 @@ class Data(unittest.TestCase):
         self.assertEqual([(row["kind"], row["bytes"]) for row in lab_data.kinds_table(results).rows],
                          [("gradients", 1000), ("BatchNorm statistics of rank 0", 22),
                           ("parameters", 0)])
+
+    def test_sizes_are_sums_of_buckets_of_gradients_and_of_the_others(self):
+        buckets = [{"bytes": size, "averaged": averaged}
+                   for size, averaged in ((40, True), (3, False), (60, True), (5, False))]
+        self.assertEqual(Sizes("sizes", "", 1, "vgg11", ()).read(
+            setting_of(), [json.dumps({"samples": 9, "buckets": buckets})]),
+            {"samples": 9, "gradient": 100, "buffers": 8})
 
     def test_samples_of_each_rank_and_epoch_are_listed(self):
         orders = {f"set-epoch-{name}": Ordered([[[1, 2], [3, 4]], second])

@@ -118,12 +118,13 @@ class LargeBatch(unittest.TestCase):
         ramp = [0.1 + 1.5 * step / 30 for step in range(30)] + [1.6] * 10
         results["warm-up"] = self.way(rates=ramp)
         self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, CONFIRMED)
-        for wrong in ([1.6] * 40, ramp[:30] + [0.1] * 10, [0.1] * 30 + [1.6] * 10):
+        for wrong in ([1.6] * 40, ramp[:30] + [0.1] * 10, [0.1] * 30 + [1.6] * 10, [0.05] + ramp[1:]):
             self.assertEqual(large_batch.rate_claim(
                 self.setting(), {**results, "warm-up": self.way(rates=wrong)}).verdict,
                 NOT_CONFIRMED)
-        results["scaled-lr"] = self.way(rates=[0.4] * 40)
-        self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, NOT_CONFIRMED)
+        for way in large_batch.WAYS:
+            other = {**results, way.name: self.way(rates=[0.4] * 40)}
+            self.assertEqual(large_batch.rate_claim(self.setting(), other).verdict, NOT_CONFIRMED)
 
 
 def shown_of(op, backend, links):

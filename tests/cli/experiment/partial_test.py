@@ -81,6 +81,19 @@ class EndsEarly(Conducted):
                          ["one-node", "gather-scatter", "all-reduce"])
         self.assertEqual(len(self.results()["missing_runs"]), RUNS - 3)
 
+    def test_no_form_of_a_report_outlives_the_runs_it_shows(self):
+        self.conduct(FakeRunner())
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=0), again=True)
+        self.assertEqual([*self.out.glob("report.*"), *self.out.glob("results.json")], [])
+
+    def test_incomplete_report_begins_with_what_a_complete_one_begins_with(self):
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=1))
+        (head,) = self.results()["head"]
+        self.assertTrue(head.startswith("REHEARSAL: scale tiny"), head)
+        self.assertIn(f"<p><strong>{head}</strong></p>", (self.out / "report.html").read_text())
+
 
 class Ended(unittest.TestCase):
     def test_every_experiment_reports_whatever_runs_have_ended(self):

@@ -149,6 +149,14 @@ class Said(unittest.TestCase):
         self.assertEqual(study_of(setting_of()).target, 0.5)
         self.assertEqual(study_of(setting_of(target=0.6)).target, 0.6)
 
+    def test_target_of_all_links_is_that_of_the_first(self):
+        setting = setting_of(hosts="p", link=RATES)
+        results = results_of(setting)
+        for seed in SCALE["seeds"]:
+            results[tta.name_of(TASK, tta.FLOAT32, RATES[1], seed)] = trained((0.7, 0.8))
+        self.assertEqual([tta.Study(setting, results, TASK, link).target for link in RATES],
+                         [0.5, 0.5])
+
     def test_all_seeds_count_in_the_target_and_in_the_verdicts(self):
         setting = setting_of()
         results = results_of(setting)
