@@ -293,7 +293,7 @@ TEST_F(SlotStreamTest, Chunk_SlotHoldsMore_RefusedAndTheRunGoesOn) {
 
 TEST_F(SlotStreamTest, Chunk_SlotThatThereIsNot_RefusedAndTheRunGoesOn) {
   in_slot_.set_slot(PayloadSlots::kCount + 1);
-  ExpectRefusedSealed(in_slot_, grpc::StatusCode::FAILED_PRECONDITION, "-hop-1-data");
+  ExpectRefusedSealed(in_slot_, grpc::StatusCode::ABORTED, "-slots-1-data");
 }
 
 TEST_F(SlotStreamTest, Chunk_SlotAndAPayload_RefusedAndTheRunGoesOn) {

@@ -127,7 +127,7 @@ TEST_F(PayloadSlotsTest, Get_SlotOfAnotherLink_InvalidArgument) {
 TEST_F(PayloadSlotsTest, Open_NoSuchMemory_AbortedAndNamesIt) {
   const auto opened = Open(1);
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("-hop-0-data"));
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("-slots-0-data"));
 }
 
 // Of a later view: a worker that was stopped and lost marks no slot of it.
