@@ -150,12 +150,17 @@ class Run:
         self.wait(lambda: all(len(worker.recoveries) > before
                               for worker, before in zip(self.workers, known)), "a further view")
         victim.end()
-        last = [worker.recoveries[-1] for worker in self.workers]
-        again = max(recovery["seconds_lost_by_phase"]["computing"] for recovery in last)
-        return {"rank": victim.rank, "step": last[0]["first_step"],
-                "new view": max(recovery["heard"] for recovery in last) - lost_at,
-                "computing": max(recovery["gone_on"] for recovery in last) - lost_at,
-                "done again": again, "iterations": again / iteration}
+        return {"rank": victim.rank, **times_of(
+            [worker.recoveries[-1] for worker in self.workers], lost_at, iteration)}
+
+
+def times_of(recoveries, lost_at, iteration):
+    """Returns the results of a loss from what each survivor says of it; `iteration`: usual seconds."""
+    again = max(recovery["seconds_lost_by_phase"]["computing"] for recovery in recoveries)
+    return {"step": recoveries[0]["first_step"],
+            "new view": max(recovery["heard"] for recovery in recoveries) - lost_at,
+            "computing": max(recovery["gone_on"] for recovery in recoveries) - lost_at,
+            "done again": again, "iterations": again / iteration}
 
 
 def shown(name, value):

@@ -1,4 +1,5 @@
 """bench/recovery.py: what it says of a kill and of a stop."""
+import importlib.util
 import os
 import pathlib
 import re
@@ -16,6 +17,24 @@ def measure(*options):
     return subprocess.run([sys.executable, "-B", BENCH, "--workers", "3", *options],
                           env={**os.environ, "BIN_DIR": bin_dir}, text=True, timeout=120,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+
+class TimesTest(unittest.TestCase):
+    def test_times_are_those_of_the_slowest_survivor(self):
+        spec = importlib.util.spec_from_file_location("recovery_bench", BENCH)
+        bench = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(bench)
+        survivors = [{"first_step": 7, "heard": heard, "gone_on": gone_on,
+                      "seconds_lost_by_phase": {"computing": computing}}
+                     for heard, gone_on, computing in
+                     ((100.2, 100.4, 0.1), (100.3, 100.5, 0.2), (100.1, 100.9, 0.3),
+                      (100.2, 100.3, 0.1))]
+        found = bench.times_of(survivors, 100.0, 0.15)
+        self.assertEqual(found.pop("step"), 7)
+        for name, expected in (("new view", 0.3), ("computing", 0.9), ("done again", 0.3),
+                               ("iterations", 2.0)):
+            self.assertAlmostEqual(found.pop(name), expected, msg=name)
+        self.assertEqual(found, {})
 
 
 class BenchTest(unittest.TestCase):

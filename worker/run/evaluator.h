@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_RUN_EVALUATOR_H_
 #define GRADWIRE_WORKER_RUN_EVALUATOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,19 @@ struct Evaluation {
   double loss = 0;      // mean over all samples
   double accuracy = 0;  // share of samples whose highest score is at their label, 0 … 1
   int64_t samples = 0;
+};
+
+// The numbers of steps after which a model is evaluated: all multiples of `every` (0: none), and
+// `total`, the number of the run's steps. Independent of where training began.
+struct EvaluationSteps {
+  int64_t every = 0;
+  int64_t total = 0;
+
+  bool Has(int64_t steps) const { return steps == total || (every > 0 && steps % every == 0); }
+  // Returns the next one after `steps`, which is less than `total`.
+  int64_t After(int64_t steps) const {
+    return every == 0 ? total : std::min(total, (steps / every + 1) * every);
+  }
 };
 
 // Evaluates a model on test data for each rank that this worker carries. Every rank evaluates all

@@ -92,7 +92,7 @@ class Worker {
   void TellOfRecovery(absl::Time view_taken);
   void BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket);
   bool IsEvaluated(int64_t steps) const;
-  int64_t NextEvaluation(int64_t steps) const;
+  EvaluationSteps StepsOfEvaluations() const;
   absl::Status Infer();
   absl::Status Evaluate();
   void OnStep(absl::Span<const StepRecord> reports);

@@ -42,7 +42,7 @@ absl::Status Worker::TrainAndEvaluate() {
 absl::Status Worker::TrainFrom(int64_t first) {
   absl::Status status = first > 0 && IsEvaluated(first) ? Evaluate() : absl::OkStatus();
   for (int64_t steps = first; status.ok() && steps < TotalSteps();) {
-    steps = NextEvaluation(steps);
+    steps = StepsOfEvaluations().After(steps);
     status = TrainUntil(steps);
     if (status.ok() && IsEvaluated(steps)) status = Evaluate();
   }
@@ -71,16 +71,12 @@ absl::Status Worker::AwaitSealed(Step step) {
   return sealed;
 }
 
-// After all steps, and after every --evaluate-every epochs.
-bool Worker::IsEvaluated(int64_t steps) const {
-  if (evaluator_ == nullptr) return false;
-  const int64_t every = options_.evaluate_every * batches_->steps_per_epoch();
-  return steps == TotalSteps() || (every > 0 && steps % every == 0);
+EvaluationSteps Worker::StepsOfEvaluations() const {
+  return {options_.evaluate_every * batches_->steps_per_epoch(), TotalSteps()};
 }
 
-int64_t Worker::NextEvaluation(int64_t steps) const {
-  const int64_t every = options_.evaluate_every * batches_->steps_per_epoch();
-  return every == 0 ? TotalSteps() : std::min(TotalSteps(), (steps / every + 1) * every);
+bool Worker::IsEvaluated(int64_t steps) const {
+  return evaluator_ != nullptr && StepsOfEvaluations().Has(steps);
 }
 
 // After `status` ended training: whether a worker was lost and this one has a new view, in which it

@@ -150,6 +150,20 @@ INSTANTIATE_TEST_SUITE_P(Deals, DividedEvaluationTest,
                                            Case{"Ring4On2", "ring", {{0}, {1, 2, 3}}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(EvaluationSteps, After_AnyStep_NextMultipleOrTheLast) {
+  const EvaluationSteps steps{10, 25};
+  for (const auto& [from, next] : std::map<int64_t, int64_t>{
+           {0, 10}, {9, 10}, {10, 20}, {13, 20}, {19, 20}, {20, 25}, {24, 25}}) {
+    EXPECT_EQ(steps.After(from), next) << from;
+    EXPECT_TRUE(steps.Has(next)) << next;
+  }
+  EXPECT_FALSE(steps.Has(13));
+  const EvaluationSteps last{0, 25};
+  EXPECT_EQ(last.After(3), 25);
+  EXPECT_FALSE(last.Has(10));
+  EXPECT_TRUE(last.Has(25));
+}
+
 TEST(Evaluator, Run_NotDivided_EachRankWithItsBuffers) {
   const auto model = std::make_shared<StagedModel>();
   EvaluatingWorker worker(model, {Rank(0), Rank(1)}, /*broadcast_buffers=*/false);
