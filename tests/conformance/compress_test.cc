@@ -237,7 +237,6 @@ TEST(Compressors, Of_EachLayoutRankAndBucket_HasErrorsOfItsOwn) {
     }
   }
   EXPECT_EQ(made.size(), 8u);
-  EXPECT_EQ(compressors.state_bytes(), 8 * 8 * sizeof(float));
 }
 
 TEST(Compressors, AddKept_OfALayout_ThatOfItsCodedBucketsAndRanksAlone) {

@@ -36,15 +36,6 @@ void Compressors::AddKept(LayoutId layout, absl::Span<const BucketSpec> buckets,
   }
 }
 
-uint64_t Compressors::state_bytes() const {
-  MutexLock lock(&mutex_);
-  uint64_t bytes = 0;
-  for (const auto& [key, compressor] : made_) {
-    for (const absl::Span<float> part : compressor->state()) bytes += part.size() * sizeof(float);
-  }
-  return bytes;
-}
-
 std::vector<uint8_t> EncodeTerm(Compressor* compressor, Step step, uint64_t first,
                                 absl::Span<const float> values, CompressionTotals* totals) {
   std::vector<uint8_t> payload = compressor->Encode(step, first, values);

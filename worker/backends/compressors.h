@@ -32,14 +32,11 @@ class Compressors {
   void AddKept(LayoutId layout, absl::Span<const BucketSpec> buckets, absl::Span<const Rank> ranks,
                std::vector<KeptValues>* kept);
 
-  // Returns the bytes kept from step to step.
-  uint64_t state_bytes() const;
-
  private:
   using Key = std::tuple<LayoutId, Rank, Bucket>;
 
   const Compression compression_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   std::map<Key, std::unique_ptr<Compressor>> made_ ABSL_GUARDED_BY(mutex_);
 };
 
