@@ -133,7 +133,12 @@ class Files(unittest.TestCase):
             self.write(name, b"1")
         with mock.patch.object(probe, "MOST_NAMES", 2):
             found = probe.data_in(self.folder, False)
+            self.write("c", b"2")
+            other = probe.data_in(self.folder, True)
+            self.write("c", b"3")
+            third = probe.data_in(self.folder, True)
         self.assertEqual((list(found["files"]), found["count"], found["bytes"]), (["a", "b"], 3, 3))
+        self.assertNotEqual(other["sum"], third["sum"])  # of the files without a name, too
 
     def test_folder_that_is_not_there_says_why(self):
         found = probe.data_in("/no/such", True)

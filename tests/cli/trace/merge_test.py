@@ -50,6 +50,11 @@ class Merge(Traces):
                              "[\n" + event(1, 5000) + offset(-3900) + "\n]\n")
         self.assertEqual([(event["pid"], event["ts"]) for event in events], [(0, 0), (1, 100)])
 
+    def test_last_offset_of_a_file_counts_for_all_its_events(self):
+        events = self.events("[\n" + event(0, 1000) + offset(0) + "\n]\n",
+                             "[\n" + offset(-100) + ",\n" + event(1, 5000) + offset(-3900) + "\n]\n")
+        self.assertEqual([(event["pid"], event["ts"]) for event in events], [(0, 0), (1, 100)])
+
     def test_each_kind_of_event_is_on_the_coordinators_clock(self):
         fold = '{"name":"fold bucket 0","ph":"%s","cat":"aggregation","id":1,"ts":%d},\n'
         events = self.events("[\n" + event(0, 1000) + offset(0) + "\n]\n",

@@ -208,6 +208,33 @@ TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithItsBatch) {
   }
 }
 
+TEST(LogicalRanks, Run_StepIsSkipped_EachRankTellsIt) {
+  Recording recording;
+  FoldingExchange folding(2, &recording);
+  TrainerOptions options;
+  options.update.on_nonfinite = Nonfinite::kSkip;
+  auto trainer = Trainer::Create(std::make_shared<RandomModel>(0), options).value();
+  folding.AddLayout(LayoutId(0), trainer->reducer().BucketSpecs());
+  trainer->reducer().Attach(&folding, LayoutId(0), RanksFrom(0, 1));
+  const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer()).value();
+  Batches batches(2, 2, RanksFrom(0, 1));
+  const auto next = [&]() -> absl::StatusOr<Batch> {
+    absl::StatusOr<Batch> batch = batches.Next();
+    if (!batch.ok() || batch->step != Step(1)) return batch;
+    batch->images = batch->images * std::numeric_limits<float>::infinity();
+    return batch;
+  };
+  std::vector<bool> skipped;  // of each step and rank
+  const absl::Status status = trainer->Run(
+      next, sync.get(),
+      [&](absl::Span<const StepRecord> step) {
+        for (const StepRecord& report : step) skipped.push_back(report.skipped);
+      },
+      [] { return false; });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(skipped, (std::vector<bool>{false, false, true, true}));
+}
+
 TEST(ForwardSeed, AnyArgument_ChangesIt) {
   const uint64_t seed = ForwardSeed(744, Step(5), Rank(2), 1);
   EXPECT_NE(ForwardSeed(745, Step(5), Rank(2), 1), seed);
