@@ -26,17 +26,18 @@ struct AggregationObserver {
 };
 
 // Payloads of one call that go through memory which the caller and this process share, so that its
-// messages have none. One thread; a chunk's owner may be released on any.
+// messages have none. Put and Find: one thread each; a chunk's owner may be released on any.
 class CallMemory {
  public:
   virtual ~CallMemory() = default;
-  // Moves `payload`, for worker `to`, into memory, and says in `header` where it is. False: it must
+  // Copies `payload`, for worker `to`, into memory, and says in `header` where it is. False: it must
   // go through the call.
   virtual bool Put(const View& view, Incarnation to, absl::Span<const uint8_t> payload,
                    ChunkHeader* header) = 0;
   // Lets a chunk that names a slot have its payload, which stays until its owner is released.
   // `from`: the worker that it is of; null if there is none. InvalidArgument: this slot is not
-  // allowed; FailedPrecondition: the memory cannot be mapped.
+  // allowed; Unavailable: the process of `from` has ended; Aborted: it has left the view;
+  // FailedPrecondition: the memory cannot be mapped.
   virtual absl::Status Find(const View& view, const Member* from, Chunk* chunk) = 0;
 };
 

@@ -1,7 +1,7 @@
 // A model check, by relacy, of how workers share memory: the protocols of MemoryLayout and
-// PayloadSlots, and the Bell, with the orders of memory_orders.h. Each runs in many interleavings, and
-// each load may see any value that C++ allows. Then each order is weakened by itself, which must
-// fail.
+// PayloadSlots, and the Bell, with the orders of memory_orders.h. Each runs in many interleavings,
+// and each load may see any value that C++ allows. Then each order is weakened by itself, which
+// must fail.
 #include <gtest/gtest.h>
 
 #include <ostream>

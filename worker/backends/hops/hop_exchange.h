@@ -17,8 +17,8 @@
 #include "worker/backends/exchange.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
-#include "worker/backends/memory/payload_slots.h"
 #include "worker/backends/hops/neighbor_stream.h"
+#include "worker/backends/memory/payload_slots.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire {
