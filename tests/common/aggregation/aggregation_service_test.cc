@@ -1,5 +1,6 @@
 #include "common/aggregation/aggregation_service.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -125,6 +126,23 @@ TEST_F(AggregationServiceTest, Missing_MemberWaitsLongForAViewToCome_TakesNoCpu)
   const grpc::Status status = stub_->Missing(&context, request, &reply);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_LT(CpuSeconds() - begun, 1);
+}
+
+// This service has no memory in common with anybody.
+TEST_F(AggregationServiceTest, Gather_SlotInPlaceOfAPayload_RefusedAndNamed) {
+  v1::Chunk chunk = FirstChunk();
+  chunk.clear_payload();
+  chunk.set_slot(3);
+  chunk.set_slot_bytes(kMeanBytes);
+  SealChunk(&chunk);
+  grpc::ClientContext context;
+  v1::GatherReply reply;
+  const auto writer = stub_->Gather(&context, &reply);
+  writer->Write(chunk);
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("got slot 3, expected a payload"));
 }
 
 TEST_F(AggregationServiceTest, Scatter_ReaderGoesInTheMidstOfAMean_SendsNoMore) {

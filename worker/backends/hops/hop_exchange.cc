@@ -1,13 +1,10 @@
 #include "worker/backends/hops/hop_exchange.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
-#include "worker/backends/memory/memory_budget.h"
 
 namespace gradwire {
 
