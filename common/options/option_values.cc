@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
 #include "common/base/plain_text.h"
@@ -15,11 +16,17 @@
 namespace gradwire {
 namespace {
 
+template <typename T>
+std::string TextOf(const T& value) {
+  return absl::StrCat(value);
+}
+std::string TextOf(double value) { return RealText(value); }
+
 // `read` returns the value of a text, or none if the text is not as `expected`.
 template <typename T, typename Read>
 OptionValue ReadBy(T* field, const std::string& expected, Read read) {
   OptionValue value;
-  value.get = [field] { return absl::StrCat(*field); };
+  value.get = [field] { return TextOf(*field); };
   value.initial = value.get();
   value.set = [=](const std::string& text) {
     const absl::optional<T> number = read(text);
@@ -80,6 +87,15 @@ OptionValue Integer(int64_t* field, int64_t min, int64_t max) {
 
 OptionValue Integer(uint64_t* field, uint64_t min, uint64_t max) {
   return IntegerValue(field, min, max);
+}
+
+std::string RealText(double number) {
+  for (int digits = 6; digits < std::numeric_limits<double>::max_digits10; ++digits) {
+    const std::string text = absl::StrFormat("%.*g", digits, number);
+    double read = 0;
+    if (absl::SimpleAtod(text, &read) && read == number) return text;
+  }
+  return absl::StrFormat("%.*g", std::numeric_limits<double>::max_digits10, number);
 }
 
 OptionValue RealAbove(double* field, double bound) {

@@ -5,13 +5,17 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/fold/fold.h"
 #include "common/rpc/grpc_server.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/sealed_chunk.h"
 
 namespace gradwire::aggregators_test {
 namespace {
@@ -226,6 +230,66 @@ TEST(AggregatorsTest, AllReduce_AggregatorHangs_DeadlineEndsItAndNamesTheAggrega
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("coordinator " + server.address + " does not answer"));
+}
+
+// An aggregator that takes all terms, and sends the first of two means twice.
+class RepeatingAggregation : public v1::Aggregation::Service {
+ public:
+  static constexpr uint64_t kPiece = 64;
+
+  explicit RepeatingAggregation(const View& view) {
+    mean_.set_run_id(ToBytes(view.run_id));
+    mean_.set_total(2 * kPiece);
+    mean_.set_dtype(v1::DTYPE_FLOAT32);
+    mean_.set_payload(std::string(kPiece, '1'));
+    SealChunk(&mean_);
+  }
+  grpc::Status Gather(grpc::ServerContext*, grpc::ServerReader<v1::Chunk>* reader,
+                      v1::GatherReply*) override {
+    v1::Chunk term;
+    while (reader->Read(&term)) {
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest*,
+                       grpc::ServerWriter<v1::Chunk>* writer) override {
+    for (int i = 0; i < 2; ++i) writer->Write(mean_);
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return grpc::Status::CANCELLED;
+  }
+
+ private:
+  v1::Chunk mean_;
+};
+
+// Else the bucket would be over without its second half.
+TEST(AggregatorsTest, AllReduce_MeanComesTwice_EndsWithAnError) {
+  View view;
+  view.world_size = 1;
+  view.chunk_bytes = RepeatingAggregation::kPiece;
+  view.members = {{MakeIncarnation(), "127.0.0.1:1", {Rank(0)}}};
+  view.self = view.members[0].incarnation;
+  RepeatingAggregation aggregation(view);
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&aggregation}).value();
+  BackendOptions options;
+  options.coordinator = server.address;
+  const auto backend = MakeBackend("coordinator", options).value();
+  const std::vector<uint8_t> terms(2 * RepeatingAggregation::kPiece);
+  std::vector<uint8_t> mean(terms.size());
+  std::promise<absl::Status> ended;
+  absl::optional<Incarnation> suspect;
+  const Backend::Ended never = [] { return absl::OkStatus(); };
+  std::unique_ptr<Exchange> exchange = backend->Connect(view, never, &suspect).value();
+  exchange->AddLayout(LayoutId(0), {{terms.size(), v1::DTYPE_FLOAT32}});
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  exchange->Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Seconds(60),
+                   [&ended](const absl::Status& status) { ended.set_value(status); });
+  exchange->Contribute(key, Rank(0), terms);
+  const absl::Status status = ended.get_future().get();
+  exchange.reset();
+  server.Shutdown();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected each piece of the bucket once"));
 }
 
 }  // namespace

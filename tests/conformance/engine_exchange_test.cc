@@ -198,6 +198,32 @@ TEST_F(EngineExchangeTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) 
                                                     "deadline; missing: rank 2 (10.10.1.1:29500)"));
 }
 
+// Rank 2 has contributed the first bucket alone.
+TEST_F(EngineExchangeTest, AllReduce_DeadlineOfASecondBucketPasses_NamesWhoLacksThatOne) {
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/1", "2").ok());
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/2", "1").ok());
+  Start();
+  auto first = AllReduce(0, kLong);
+  engine_->End(0, absl::OkStatus());
+  ASSERT_TRUE(first.get().ok());
+  auto second = AllReduce(1, absl::Milliseconds(50));
+  engine_->EndAfterAbort(1);
+  EXPECT_EQ(second.get(),
+            absl::DeadlineExceededError("step 0, bucket 1: not averaged by the deadline; missing: "
+                                        "rank 2 (10.10.1.1:29500)"));
+}
+
+TEST_F(EngineExchangeTest, AllReduce_DeadlinePassesForTwoRanks_BothAreSuspects) {
+  Start();
+  auto done = AllReduce(0, absl::Milliseconds(50));
+  engine_->EndAfterAbort(0);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(done.get()));
+  const absl::optional<Suspect> suspect = exchange_->suspect();
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(suspect->worker, view_.members[1].incarnation);
+  EXPECT_THAT(suspect->others, ElementsAre(view_.members[2].incarnation));
+}
+
 TEST_F(EngineExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
   ASSERT_TRUE(store_.Set("engine/1/handed-in/1", "2").ok());
   ASSERT_TRUE(store_.Set("engine/1/handed-in/2", "1").ok());
@@ -318,6 +344,19 @@ TEST(EngineExchangeTotals, Broadcast_FiveRanks_EachRankButTheRootReceivesOnce) {
     EXPECT_EQ(cluster.exchange(rank).totals().bytes_received, rank == 3 ? 0 : 100) << rank;
   }
   EXPECT_EQ(sent, 400);
+}
+
+// Each of them may have closed its connection for the other's sake.
+TEST_F(EngineExchangeTest, AllReduce_BothPeersHaveLostAnother_NamesBothAndSuspectsNone) {
+  ASSERT_TRUE(store_.Set("engine/1/lost-a-peer/1", "").ok());
+  ASSERT_TRUE(store_.Set("engine/1/lost-a-peer/2", "").ok());
+  Start();
+  engine_->broken = {1, 2};
+  auto done = AllReduce(0, kLong);
+  engine_->End(0, absl::UnavailableError("Connection closed by peer"));
+  EXPECT_THAT(std::string(done.get().message()),
+              HasSubstr("rank 1 (10.10.1.1:29500), rank 2 (10.10.1.1:29500)"));
+  EXPECT_FALSE(exchange_->suspect().has_value());
 }
 
 // The real engine, connected, with one bucket.

@@ -74,6 +74,26 @@ TEST_P(GroupsTest, RunStep_ThreeGroupsOfAWorkerWithTwoRanks_SameBitsAsOne) {
 INSTANTIATE_TEST_SUITE_P(Backends, GroupsTest, ::testing::ValuesIn(BackendsOfOneProcess()),
                          [](const auto& info) { return info.param; });
 
+TransferTotals TotalsOfRing(int groups) {
+  BackendCluster::Settings settings;
+  settings.groups = groups;
+  BackendCluster cluster("ring", kRanks, Buckets(), settings);
+  Data data = MakeTerms();
+  for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+  return cluster.exchange(1).totals();
+}
+
+// The groups share the buckets, and each has connections of its own.
+TEST(GroupsTotalsTest, ThreeGroups_ALinkHasTheBytesOfAll) {
+  const TransferTotals one = TotalsOfRing(1);
+  const TransferTotals three = TotalsOfRing(3);
+  EXPECT_GT(one.bytes_sent, 0u);
+  EXPECT_EQ(three.sent_on, one.sent_on);
+  EXPECT_EQ(three.bytes_sent, one.bytes_sent);
+  EXPECT_EQ(three.bytes_received, one.bytes_received);
+}
+
 // What rank 0 gathers it folds.
 TEST(GathersTest, RunStep_Gloo_SameBitsAsTheFold) {
   BackendCluster::Settings settings;

@@ -1,15 +1,24 @@
 // Back end auto between workers of one host: what is exchanged in memory, and what is not.
 
+#include "worker/backends/auto/host_exchange.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <future>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/host.h"
 #include "common/base/memory_limits.h"
 #include "common/base/mutex.h"
+#include "common/compress/compression.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/worker/ddp/telling_exchange.h"
 #include "worker/backends/memory/memory_backend.h"
 #include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
@@ -99,7 +108,9 @@ class TwoWaysTest : public HostExchangeTest {
   static constexpr LayoutId kLarge{1};
   static constexpr size_t kElements = 100000;
 
-  TwoWaysTest() : cluster_(kAutoBackend, 2, Buckets(), Limited()) {}
+  TwoWaysTest() : TwoWaysTest(Limited()) {}
+  explicit TwoWaysTest(const BackendCluster::Settings& settings)
+      : cluster_(kAutoBackend, 2, Buckets(), settings) {}
 
   static BackendCluster::Settings Limited() {
     BackendCluster::Settings settings = LimitedTo(256 << 10);
@@ -145,11 +156,124 @@ TEST_F(TwoWaysTest, Totals_OverflowInMemoryAndOverTheNetwork_CountBoth) {
   }
 }
 
+TEST_F(TwoWaysTest, Suspect_OverTheNetwork_IsTheWorkerWhosePartIsMissing) {
+  AddLarge();
+  std::vector<float> terms(kElements, 1), mean(kElements);
+  std::promise<absl::Status> ended;
+  const BucketKey key{kLarge, Step(0), Bucket(0)};
+  cluster_.exchange(0).Expect(key, BytesOf(&mean), SteadyNow() + absl::Milliseconds(100),
+                              [&ended](const absl::Status& status) { ended.set_value(status); });
+  cluster_.exchange(0).Contribute(key, Rank(0), BytesOf(&terms));
+  const absl::Status late = ended.get_future().get();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  const absl::optional<Suspect> suspect = cluster_.exchange(0).suspect();
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(suspect->worker, cluster_.ViewOf(0).Carrier(Rank(1)).incarnation);
+  EXPECT_EQ(suspect->failure, late);
+}
+
+class TwoCodedWaysTest : public TwoWaysTest {
+ protected:
+  TwoCodedWaysTest() : TwoWaysTest(Coded()) {}
+
+  static BackendCluster::Settings Coded() {
+    BackendCluster::Settings settings = Limited();
+    settings.compression = ParseCompression("int8").value();
+    settings.wire = settings.compression.dtype;
+    return settings;
+  }
+};
+
+// A rank's terms and the means, each of 20,000 and then of 100,000 float32.
+TEST_F(TwoCodedWaysTest, Totals_CodedInMemoryAndOverTheNetwork_CountBoth) {
+  Data data = {{FloatsOf(1)}, {FloatsOf(2)}};
+  for (const absl::Status& status : cluster_.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+  AddLarge();
+  const CompressionTotals in_memory = cluster_.exchange(0).totals().compressed;
+  EXPECT_EQ(in_memory.whole_bytes, 2 * 4 * 20000u);
+  EXPECT_GT(in_memory.gradient_square, 0);
+  const absl::Status averaged = AverageLarge(1);
+  ASSERT_TRUE(averaged.ok()) << averaged;
+  const CompressionTotals all = cluster_.exchange(0).totals().compressed;
+  EXPECT_EQ(all.whole_bytes, 2 * 4 * (20000u + kElements));
+  EXPECT_GT(all.coded_bytes, in_memory.coded_bytes);
+  EXPECT_GT(all.gradient_square, in_memory.gradient_square);
+}
+
 // Also what is over before the network is needed ends what comes later.
 TEST_F(TwoWaysTest, Cancel_BeforeThereIsANetwork_EndsWhatGoesOverIt) {
   for (const int worker : {0, 1}) cluster_.exchange(worker).Cancel(absl::AbortedError("enough"));
   AddLarge();
   EXPECT_EQ(AverageLarge(1, absl::Seconds(2)), absl::AbortedError("enough"));
+}
+
+// One worker, whose limit allows no memory.
+class HostExchangeConnectTest : public ::testing::Test {
+ protected:
+  static constexpr BucketKey kKey{LayoutId(0), Step(0), Bucket(0)};
+
+  std::unique_ptr<HostExchange> Make(HostExchange::ConnectNetwork connect) {
+    View view;
+    view.run_id = MakeRunId();
+    view.generation = Generation(1);
+    view.chunk_bytes = 64;
+    view.world_size = 1;
+    view.members = {
+        {MakeIncarnation(), "127.0.0.1:1", {Rank(0)}, static_cast<uint32_t>(getpid()), MemoryId()}};
+    view.members[0].limits.file = 1;
+    view.self = view.members[0].incarnation;
+    return std::make_unique<HostExchange>(backend_.ConnectMemory(view).value(), "ring",
+                                          std::move(connect));
+  }
+  static std::vector<BucketSpec> OneFloat() { return {{sizeof(float), v1::DTYPE_FLOAT32}}; }
+
+  MemoryBackend backend_{BackendOptions()};
+};
+
+// The coordinator must learn of the worker that cannot be reached.
+TEST_F(HostExchangeConnectTest, AddLayout_NetworkCannotConnect_EndsTheBucketAndNamesTheSuspect) {
+  const absl::Status unreachable = absl::UnavailableError("no way there");
+  float term = 1, mean = 0;
+  std::promise<absl::Status> ended;
+  const auto exchange = Make([&unreachable](absl::optional<Incarnation>* suspect) {
+    *suspect = Incarnation(12);
+    return unreachable;
+  });
+  EXPECT_FALSE(exchange->suspect().has_value());
+  exchange->AddLayout(LayoutId(0), OneFloat());
+  exchange->Expect(kKey, {reinterpret_cast<uint8_t*>(&mean), sizeof(float)},
+                   SteadyNow() + absl::Minutes(1),
+                   [&ended](const absl::Status& status) { ended.set_value(status); });
+  exchange->Contribute(kKey, Rank(0), {reinterpret_cast<uint8_t*>(&term), sizeof(float)});
+  EXPECT_EQ(ended.get_future().get(), unreachable);
+  const absl::optional<Suspect> suspect = exchange->suspect();
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(suspect->worker, Incarnation(12));
+  EXPECT_EQ(suspect->failure, unreachable);
+}
+
+TEST_F(HostExchangeConnectTest, TwoLayoutsOverTheNetwork_OneConnectionThatIsAskedAndTold) {
+  gradwire::testing::TellingExchange* network = nullptr;
+  int connected = 0;
+  const auto exchange = Make([&](absl::optional<Incarnation>*) {
+    auto made = std::make_unique<gradwire::testing::TellingExchange>();
+    network = made.get();
+    ++connected;
+    return std::unique_ptr<Exchange>(std::move(made));
+  });
+  for (const int layout : {0, 1}) {
+    exchange->AddLayout(LayoutId(layout), OneFloat());
+    EXPECT_EQ(network->added, LayoutId(layout));
+  }
+  EXPECT_EQ(connected, 1);
+  EXPECT_TRUE(exchange->TermsMemory(LayoutId(1), Bucket(0), Rank(0)).bytes.data() ==
+              network->terms.data());
+  EXPECT_TRUE(exchange->ResultMemory(LayoutId(1), Bucket(0)).bytes.data() ==
+              network->result.data());
+  EXPECT_EQ(exchange->Kept(LayoutId(1)).size(), 1u);
+  EXPECT_EQ(exchange->totals().bytes_sent, 7u);
+  EXPECT_EQ(exchange->suspect()->worker, Incarnation(4));
+  EXPECT_EQ(exchange->Finish(SteadyNow()), absl::AbortedError("rank 1 is busy"));
 }
 
 TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {

@@ -240,6 +240,30 @@ INSTANTIATE_TEST_SUITE_P(Backends, AbsentRanksTest,
                          ::testing::Values("coordinator", "sharded", "memory"),
                          [](const auto& info) { return std::string(info.param); });
 
+// Ranks 1 and 2 send their terms to rank 0.
+TEST(TreeLossTest, Deadline_TwoNeighboursHandInNothing_BothAreNamedAndSuspects) {
+  const std::vector<uint8_t> terms(kBytes);
+  std::vector<uint8_t> result(kBytes);
+  std::promise<absl::Status> end;
+  BackendCluster cluster("tree", kRanks, {{kBytes, v1::DTYPE_FLOAT32}});
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  cluster.exchange(0).Expect(key, absl::MakeSpan(result), SteadyNow() + absl::Milliseconds(100),
+                             [&end](const absl::Status& status) { end.set_value(status); });
+  cluster.exchange(0).Contribute(key, Rank(0), terms);
+  const absl::Status late = end.get_future().get();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  for (const char* named : {"80000 bytes of neighbor rank 1", "80000 bytes of neighbor rank 2"}) {
+    EXPECT_THAT(std::string(late.message()), ::testing::HasSubstr(named));
+  }
+  const absl::optional<Suspect> suspect = cluster.exchange(0).suspect();
+  ASSERT_TRUE(suspect.has_value());
+  std::vector<Incarnation> suspects = suspect->others;
+  suspects.push_back(suspect->worker);
+  const View view = cluster.ViewOf(0);
+  EXPECT_THAT(suspects, ::testing::UnorderedElementsAre(view.Carrier(Rank(1)).incarnation,
+                                                        view.Carrier(Rank(2)).incarnation));
+}
+
 std::vector<const char*> BackendsOfSeveralRanks() {
   std::vector<const char*> backends;
 #define GRADWIRE_BACKEND(name, ...) \

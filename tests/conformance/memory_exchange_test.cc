@@ -108,6 +108,25 @@ TEST_F(MemoryExchangeTest, Cancel_OfAnother_EndsTheWaitForItAndNamesIt) {
   EXPECT_EQ(first->suspect()->worker, view_.members[1].incarnation);
 }
 
+// Rank 1 has contributed nothing yet, but it still runs.
+TEST_F(MemoryExchangeTest, Cancel_OfTheLastOfThree_NamesItAndNotTheOneThatIsLate) {
+  view_.world_size = 3;
+  Member third = view_.members[1];
+  third.incarnation = MakeIncarnation();
+  third.ranks = {Rank(2)};
+  view_.members.push_back(third);
+  const auto first = Start(0);
+  const auto second = Start(1);
+  const auto last = Start(2);
+  auto a = Average(first.get(), 0);
+  last->Cancel(absl::AbortedError("it saw a loss"));
+  const absl::Status status = a.get();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2 (127.0.0.1:1) has ended"));
+  ASSERT_TRUE(first->suspect().has_value());
+  EXPECT_EQ(first->suspect()->worker, third.incarnation);
+}
+
 TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoSuspicion) {
   const auto first = Start(0);
   const auto second = Start(1);
@@ -138,6 +157,36 @@ TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
   exchange->Contribute(key, Rank(0), BytesOf(&terms_[0]));
   const absl::Status status = ended.get_future().get();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// Bytes are copied, so they have no sum.
+TEST_F(MemoryExchangeTest, OnSpan_SumsAndBytes_OfEachSumItsStepAndBucket) {
+  view_.members.resize(1);
+  view_.world_size = 1;
+  view_.self = view_.members[0].incarnation;
+  std::vector<TraceSpan> spans;
+  std::promise<void> ended;
+  MemoryExchange exchange(view_, MemoryWire(), nullptr,
+                          [&spans](const TraceSpan& span) { spans.push_back(span); });
+  ASSERT_TRUE(exchange.Start().ok());
+  exchange.AddLayout(
+      LayoutId(0), {{sizeof(float), v1::DTYPE_BYTES, Rank(0)}, {sizeof(float), v1::DTYPE_FLOAT32}});
+  int left = 2;  // both end on the thread of the exchange
+  for (const int bucket : {0, 1}) {
+    const BucketKey key{LayoutId(0), Step(0), Bucket(bucket)};
+    exchange.Expect(key, BytesOf(&means_[bucket]), SteadyNow() + absl::Minutes(1),
+                    [&left, &ended](const absl::Status& status) {
+                      EXPECT_TRUE(status.ok()) << status;
+                      if (--left == 0) ended.set_value();
+                    });
+    exchange.Contribute(key, Rank(0), BytesOf(&terms_[bucket]));
+  }
+  ended.get_future().get();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].lane, TraceSpan::Lane::kAggregation);
+  EXPECT_EQ(spans[0].step, Step(0));
+  EXPECT_EQ(spans[0].bucket, Bucket(1));
+  EXPECT_LE(spans[0].begin, spans[0].end);
 }
 
 // Rank 0 has contributed its bytes before rank 1 expects them, so that rank 1's bucket may be
@@ -302,6 +351,23 @@ TEST(MemoryBudgetTest, Add_SecondLayout_CountsTheFirst) {
   EXPECT_TRUE(budget.Add(buckets).ok());
   EXPECT_FALSE(budget.Add(buckets).ok());
   EXPECT_FALSE(budget.Add(buckets).ok());  // it has added nothing
+}
+
+// Three arrays of 1 MiB on the first worker, two on the other one, and some pages.
+TEST(MemoryBudgetTest, Add_WorkerWithTwoRanks_HasTheTermsOfBoth) {
+  constexpr uint64_t kMiB = 1 << 20, kPages = 64 << 10;
+  View view = TwoWorkers();
+  view.world_size = 3;
+  view.members[0].ranks = {Rank(0), Rank(2)};
+  view.members[0].limits.file = 3 * kMiB + kPages;
+  view.members[1].limits.file = 2 * kMiB + kPages;
+  const std::vector<BucketSpec> buckets = {{kMiB, v1::DTYPE_FLOAT32}};
+  const absl::Status fits = MemoryBudget(view, MemoryWire()).Add(buckets);
+  EXPECT_TRUE(fits.ok()) << fits;
+  view.members[0].limits.file = 3 * kMiB;
+  const absl::Status refused = MemoryBudget(view, MemoryWire()).Add(buckets);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ranks 0, 2 (127.0.0.1:1) may get "));
 }
 
 TEST(MemoryBackendTest, Connect_WorkersOfTwoHosts_SaysWhatIsExpected) {

@@ -389,5 +389,34 @@ TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoS
   EXPECT_FALSE(cluster_.exchange(kReceiver).suspect().has_value());
 }
 
+TEST_F(NeighborStreamTest, HalfClosedBeforeTheStepIsExpected_NeighbourHasLeftButIsNoSuspect) {
+  {
+    Caller caller = Call();
+    ASSERT_TRUE(caller.Write(chunks_[0]));
+    caller.Done();
+    EXPECT_TRUE(caller.End().ok());
+  }
+  const absl::Status status = Contribute().get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(") has left, but other workers have not finished all"));
+  EXPECT_FALSE(cluster_.exchange(kReceiver).suspect().has_value());
+}
+
+// The receiver is past step 0, and a chunk of it is left.
+TEST_F(NeighborStreamTest, ChunkThatNoStepHasTaken_EndsTheNextStep) {
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(chunks_[0]));
+  while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
+  const BucketKey key{LayoutId(0), Step(1), Bucket(0)};
+  cluster_.exchange(kReceiver).Expect(
+      key, absl::MakeSpan(mean_), SteadyNow() + absl::Seconds(30),
+      [this](absl::Status status) { done_.set_value(std::move(status)); });
+  const absl::Status status = done_.get_future().get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a neighbor sent more chunks of step 0 than there are"));
+}
+
 }  // namespace
 }  // namespace gradwire::neighbor_stream_test

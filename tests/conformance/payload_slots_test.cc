@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <utility>
@@ -140,6 +141,52 @@ TEST_F(PayloadSlotsTest, Open_SameLinkOfAnotherView_OtherSlots) {
   auto reader = Open(kFirst);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_FALSE((*reader)->Get(kFirst, 17).ok());
+}
+
+// Ranks 0 to 2 are on one host; rank 0 makes slots for a link to another one.
+class MakeSlotWriterTest : public ::testing::Test {
+ protected:
+  MakeSlotWriterTest() {
+    view_.generation = Generation(1);
+    view_.world_size = 4;
+    for (const int rank : {0, 1, 2, 3}) {
+      view_.members.push_back({MakeIncarnation(),
+                               "",
+                               {Rank(rank)},
+                               static_cast<uint32_t>(getpid()),
+                               rank < 3 ? "this host" : "another host"});
+    }
+    view_.self = view_.members[0].incarnation;
+  }
+  // Whether it has slots for rank `to`, of `links` on this host.
+  bool HasSlots(int to, uint64_t links) {
+    return MakeSlotWriter(view_, view_.members[to], link_++, links) != nullptr;
+  }
+
+  View view_;
+  uint32_t link_ = 0;
+};
+
+TEST_F(MakeSlotWriterTest, NoLimits_SlotsForThoseOfThisHostAlone) {
+  EXPECT_TRUE(HasSlots(1, 1));
+  EXPECT_TRUE(HasSlots(2, 1));
+  EXPECT_FALSE(HasSlots(3, 1));
+}
+
+TEST_F(MakeSlotWriterTest, LimitOfOneWorker_CountsAtBothEndsOfTheLinkAlone) {
+  for (const int limited : {0, 1, 2}) {
+    view_.members[limited].limits.file = PayloadSlots::kMemoryBytes - 1;
+    EXPECT_EQ(HasSlots(1, 1), limited == 2) << "limit of rank " << limited;
+    view_.members[limited].limits = {};
+  }
+}
+
+// A file is one link's; the host has those of all, and gives half of what is available.
+TEST_F(MakeSlotWriterTest, LimitOfTheHost_HasRoomForAllLinks) {
+  view_.members[1].limits.file = PayloadSlots::kMemoryBytes;
+  view_.members[1].limits.host = 2 * 3 * PayloadSlots::kMemoryBytes;
+  EXPECT_TRUE(HasSlots(1, 3));
+  EXPECT_FALSE(HasSlots(1, 4));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-"""deploy/provision, make-certificates, release, images and quickstart, and tests/run, with stand-ins for ssh,
-cmake and whatever else they start."""
+"""deploy/provision, install-packages, make-certificates, release, images, quickstart and slurm, and
+tests/run, with stand-ins for ssh, cmake and whatever else they start."""
 import hashlib
 import pathlib
 import shutil
@@ -162,6 +162,34 @@ class Provision(Scripts):
         self.assertEqual(code, 1, said)
         self.assertIn("FAILED: 'gradwire --version' does not run there", said)
 
+    def test_without_packages_of_ours_the_programs_are_copied(self):
+        programs = self.folder / "programs"
+        self.script("programs/bin/gradwire", "echo gradwire 8")
+        self.script("programs/bin/gradwire-worker", "")
+        self.script("programs/bin/other", "")
+        (programs / "libexec/gradwire/cli").mkdir(parents=True)
+        there = self.folder / "there"
+        # What is there has another root, and all of Debian's packages.
+        self.script("bin/dpkg-query", 'echo "$4" >> "$LOG"; printf installed')
+        self.script("bin/ssh", SSH.replace('exec sh -c "$*"', f'mkdir -p {there}\n'
+                    f'exec sh -c "$(echo "$*" | sed s,{programs},{there}/programs,g)"'))
+        code, said = self.provision("--programs", programs, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 0, said)
+        for line in ("packages are installed", f"{programs} copied", "done: gradwire 8"):
+            self.assertIn(f"[127.0.0.1] {line}\n", said)
+        self.assertEqual(sorted(str(file.relative_to(there)) for file in there.rglob("*")
+                                if file.name != "programs"),
+                         ["programs/bin", "programs/bin/gradwire", "programs/bin/gradwire-worker",
+                          "programs/libexec", "programs/libexec/gradwire",
+                          "programs/libexec/gradwire/cli"])
+        self.assertIn("libtorch-dev\n", self.log.read_text())
+        self.assertNotIn("libgtest-dev\n", self.log.read_text())  # of the tests
+        self.script("bin/dpkg-query", "exit 1")
+        self.script("bin/apt-get", "exit 100")
+        code, said = self.provision("--programs", programs, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("[127.0.0.1] FAILED: could not install the packages\n", said)
+
     def test_wrong_words_are_refused_before_any_host_is_asked(self):
         empty = self.folder / "empty"
         empty.mkdir()
@@ -182,6 +210,121 @@ class Provision(Scripts):
             self.assertIn(f"provision: {expected}", said)
             self.assertIn("Usage:\n  deploy/provision", said)
         self.assertFalse(self.ssh_log.exists())
+
+
+class InstallPackages(Scripts):
+    """`HAS`: the packages that there are. One of them was removed, and has left its settings."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/dpkg-query", 'case " $HAS " in *" $4 "*) printf installed ;; '
+                                      '*) [ "$4" = file ] && printf config-files || exit 1 ;; esac')
+        self.script("bin/apt-get", 'while [ "${1#-}" != "$1" ]; do [ "$1" = -o ] && shift; shift; done\n'
+                                   'echo "$*" >>"$LOG"; [ "$1" != "$FAILS" ]')
+        self.script("bin/sudo", 'exec "$@"')
+
+    def install(self, *purposes, **environment):
+        return self.run_script(DEPLOY / "install-packages", *purposes, **environment)
+
+    def test_only_what_is_missing_of_all_purposes_is_installed(self):
+        code, said = self.install("mpi", "package", "docs", HAS="openmpi-bin dpkg-dev furo graphviz")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(self.log.read_text(), "update\ninstall --no-install-recommends "
+                                               "libopenmpi-dev file python3-myst-parser\n")
+
+    def test_nothing_missing_needs_no_apt(self):
+        self.assertEqual(self.install("mpi", HAS="openmpi-bin libopenmpi-dev"), (0, ""))
+        self.assertEqual(self.log.read_text(), "")
+
+    def test_package_of_two_purposes_is_wanted_for_the_second_too(self):
+        self.install("observe", HAS="python3-matplotlib")
+        self.assertIn("install --no-install-recommends prometheus\n", self.log.read_text())
+
+    def test_unknown_purpose_among_known_ones_installs_nothing(self):
+        code, said = self.install("mpi", "tests", HAS="")
+        self.assertEqual(code, 2, said)
+        self.assertIn("no packages for 'tests' (known: ", said)
+        self.assertEqual(self.log.read_text(), "")
+
+    def test_apt_that_fails_is_told(self):
+        for fails, expected in (("update", "apt-get update failed"),
+                                ("install", "apt-get could not install libopenmpi-dev openmpi-bin")):
+            code, said = self.install("mpi", HAS="", FAILS=fails)
+            self.assertEqual(code, 1, said)
+            self.assertIn(f"install-packages: {expected}", said)
+
+
+class Slurm(Scripts):
+    """deploy/slurm/*.sbatch as job 7 with 3 tasks. `CODES_OF`: the exit codes of the workers by rank;
+    srun's own code is that of the first of them that failed; `COORDINATOR`: that of the coordinator."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/gradwire-coordinator",
+                    'while [ "$1" != --port-file ]; do shift; done\necho why it ended >&2\n'
+                    '[ -z "$NO_PORTS" ] || exit "$COORDINATOR"\n'
+                    'printf "grpc=0.0.0.0:11\\nmetrics=0.0.0.0:22\\n" >"$2"\nexit "$COORDINATOR"')
+        self.script("bin/gradwire-worker", 'set -- $CODES_OF; shift "$SLURM_PROCID"\n'
+                    'echo "$SLURM_PROCID $GRADWIRE_COORDINATOR" >>"$LOG"\n'
+                    'exit "$1"')
+        self.script("bin/srun", 'while [ "$1" != bash ]; do shift; done; worst=0\nfor r in 0 1 2; do\n'
+                    'SLURM_PROCID=$r "$@"; code=$?; [ $worst -ne 0 ] || worst=$code; done; exit $worst')
+        self.script("bin/scontrol", 'echo "scontrol $*" >>"$LOG"')
+        self.script("bin/curl", "")
+        self.environment.update(SLURM_JOB_ID="7", SLURM_SUBMIT_DIR=str(self.folder), SLURM_NTASKS="3",
+                                SLURMD_NODENAME="node1", COORDINATOR="0", CODES_OF="0 0 0")
+
+    def run_job(self, name="gradwire.sbatch", keep=False, **environment):
+        """Its exit code, and whether the job was queued again. `keep`: what an earlier start has left."""
+        self.log.write_text("")
+        if not keep:
+            shutil.rmtree(self.folder / "gradwire-7", ignore_errors=True)
+        code, self.said = self.run_script("/bin/bash", DEPLOY / "slurm" / name, **environment)
+        return code, "scontrol requeue 7\n" in self.log.read_text()
+
+    def test_exit_code_is_the_most_telling_one_of_all_tasks(self):
+        for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
+            for codes, expected in (("0 0 0", 0), ("1 75 2", 2), ("1 0 75", 75), ("12 1 0", 1)):
+                with self.subTest(f"{name}, {codes}"):
+                    self.assertEqual(self.run_job(name, CODES_OF=codes),
+                                     (expected, expected == 75), self.said)
+
+    def test_codes_of_an_earlier_start_do_not_count(self):
+        for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
+            self.run_job(name, CODES_OF="1 75 2")
+            self.assertEqual(self.run_job(name, keep=True, CODES_OF="1 0 0", SLURM_RESTART_COUNT="1"),
+                             (1, False))
+
+    def test_job_is_queued_again_as_often_as_told(self):
+        for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
+            for started, most, again in (("2", None, True), ("3", None, False), ("4", "5", True)):
+                more = {} if most is None else {"MAX_REQUEUES": most}
+                with self.subTest(f"{name}, {started} of {most}"):
+                    self.assertEqual(self.run_job(name, CODES_OF="75 0 0", SLURM_RESTART_COUNT=started,
+                                                  **more), (75, again))
+
+    def test_coordinators_code_counts_where_no_worker_failed(self):
+        self.assertEqual(self.run_job(COORDINATOR="1"), (1, False))
+        self.assertEqual(self.run_job(COORDINATOR="1", CODES_OF="75 0 0"), (75, True))
+
+    def test_coordinator_that_does_not_start_is_told_with_its_code(self):
+        self.assertEqual(self.run_job(NO_PORTS="1", COORDINATOR="2"), (2, False))
+        self.assertIn("why it ended\n", self.said)
+        self.assertNotIn("coordinator at", self.said)
+
+    def test_workers_connect_where_the_coordinator_is(self):
+        for environment, address in (({}, "node1:11"), ({"COORDINATOR_HOST": "10.1.1.1"}, "10.1.1.1:11")):
+            self.run_job(**environment)
+            self.assertEqual(self.log.read_text(), "".join(f"{rank} {address}\n" for rank in range(3)))
+            self.assertIn(f"coordinator at {address}, live page at http://{address[:-2]}22/", self.said)
+        for environment, address in (({}, "node1:20007"), ({"PORT": "33"}, "node1:33")):
+            self.run_job("gradwire-rank0.sbatch", **environment)
+            self.assertTrue(self.log.read_text().startswith(f"0 {address}\n"))
+
+    def test_outside_of_slurm_nothing_starts(self):
+        for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
+            self.assertEqual(self.run_job(name, SLURM_JOB_ID=""), (2, False))
+            self.assertIn(f"{name}: got no SLURM_JOB_ID; start this script with sbatch\n", self.said)
 
 
 class Certificates(Scripts):

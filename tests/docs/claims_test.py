@@ -70,6 +70,9 @@ class Records(unittest.TestCase):
         self.assertEqual(
             make.without_names("gradwire experiment course --out /tmp/x --data-dir=/d --peers"),
             "gradwire experiment course --data-dir … --peers")
+        self.assertEqual(
+            make.without_names("gradwire experiment lab --hostfile h --workers 4 --weights=/w --out=/o"),
+            "gradwire experiment lab --hostfile … --workers 4 --weights …")
 
 
 class Page(unittest.TestCase):
@@ -90,6 +93,20 @@ class Page(unittest.TestCase):
                       "iterations of an epoch | confirmed | by gradwire experiment course --out x | 1 |\n", page)
         self.assertIn("\n1. `gradwire experiment course`, 2026-01-02 03:04 UTC: 2 cores, a CPU, "
                       "Linux 6, here, 1 Gbit/s\n", page)
+
+    def test_several_folders_are_recorded_and_each_statement_has_the_run_of_its_result(self):
+        folders = []
+        for number, verdicts in enumerate(({"epoch": "confirmed", "first_loss": "confirmed"},
+                                           {"epoch": "not-confirmed"})):
+            folders.append(self.folder / str(number))
+            folders[-1].mkdir()
+            (folders[-1] / "results.json").write_text(json.dumps(results_of(f"run {number}", **verdicts)))
+        self.assertEqual(make.main([str(folder) for folder in folders]), 0)
+        page = make.PAGE.read_text()
+        self.assertRegex(page, r"(?m)^\| An epoch is 196 .* \| not confirmed \| by run 1 \| 2 \|$")
+        self.assertRegex(page, r"(?m)^\|.* \| confirmed \| by run 0 \| 1 \|$")
+        statements = len(next(one for one in make.EXPERIMENTS if one.name == "course").statements)
+        self.assertRegex(page, rf"(?m)^\| \[.*\]\(#.*\) \| .* \| {statements} \| 1 \|$")
 
     def test_statement_without_a_result_says_so_with_the_command(self):
         page = self.recorded(results_of(epoch="confirmed"))

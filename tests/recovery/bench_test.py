@@ -1,11 +1,19 @@
 """bench/recovery.py: what it says of a kill and of a stop."""
+import contextlib
 import importlib.util
+import io
+import json
 import os
 import pathlib
+import random
 import re
+import signal
 import subprocess
 import sys
+import tempfile
+import types
 import unittest
+from unittest import mock
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "recovery.py"
 TABLE = re.compile(r"\n +p50 +p99 +max\nnew view +([\d.]+) s.*\ncomputing +([\d.]+) s.*\n"
@@ -19,11 +27,16 @@ def measure(*options):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
 
 
+def loaded():
+    spec = importlib.util.spec_from_file_location("recovery_bench", BENCH)
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    return bench
+
+
 class TimesTest(unittest.TestCase):
     def test_times_are_those_of_the_slowest_survivor(self):
-        spec = importlib.util.spec_from_file_location("recovery_bench", BENCH)
-        bench = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(bench)
+        bench = loaded()
         survivors = [{"first_step": 7, "heard": heard, "gone_on": gone_on,
                       "seconds_lost_by_phase": {"computing": computing}}
                      for heard, gone_on, computing in
@@ -35,6 +48,110 @@ class TimesTest(unittest.TestCase):
                                ("iterations", 2.0)):
             self.assertAlmostEqual(found.pop(name), expected, msg=name)
         self.assertEqual(found, {})
+
+
+    def test_table_is_of_all_losses(self):
+        losses = [{"new view": n, "computing": 2.0 * n, "done again": n / 100, "iterations": 10 - n}
+                  for n in (3, 1, 2)]
+        self.assertEqual(loaded().table(losses), [
+            "                   p50       p99       max",
+            "new view       2.000 s   2.980 s   3.000 s",
+            "computing      4.000 s   5.960 s   6.000 s",
+            "done again     0.020 s   0.030 s   0.030 s",
+            "iterations        8.00      8.98      9.00"])
+
+
+class LogTest(unittest.TestCase):
+    def test_each_line_is_taken_once_and_whole(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        worker = loaded().Worker(1, 0, mock.Mock(), folder, [], mock.Mock())
+        lines = [json.dumps(line) + "\n" for line in (
+            {"step": 0}, {"kind": "epoch", "epoch": 0}, {"kind": "recovery", "first_step": 1},
+            {"kind": "step", "step": 1})]
+        text, seen = "".join(lines), []
+        worker.look()  # there is no log yet
+        with open(folder / "rank1.jsonl", "w", encoding="utf-8") as log:
+            for end in (5, len(lines[0]), len(lines[0]) + 3, len(text) - 4, len(text)):
+                log.write(text[log.tell():end])
+                log.flush()
+                worker.look()
+                seen.append((len(worker.steps), len(worker.recoveries)))
+        self.assertEqual(seen, [(0, 0), (1, 0), (1, 0), (1, 1), (2, 1)])
+        self.assertEqual([step["step"] for step in worker.steps], [0, 1])
+
+
+class LosesOne:
+    """A worker that makes a step of `seconds` each time it is looked at. Once one got a signal, the
+    others tell of one recovery more, after several looks."""
+
+    def __init__(self, rank, seconds, run):
+        self.rank, self.ended, self._run = rank, False, run
+        self.steps = [{"iteration_seconds": 100.0}] * 9
+        self.recoveries, self.signals, self.was_ended = [], [], False
+        self._seconds, self._told = seconds, 0
+
+    def look(self):
+        self.steps.append({"iteration_seconds": self._seconds})
+        if self._run.lost > self._told and len(self.steps) % 3 == self.rank % 3:
+            self._told += 1
+            at = 1000.0 * self._told + self.rank
+            self.recoveries.append({"first_step": 7 * self._told, "heard": at, "gone_on": at + 1,
+                                    "seconds_lost_by_phase": {"computing": 6.0}})
+
+    def send(self, number):
+        self.signals.append(number)
+        self._run.lost += 1
+        return 1000.0 * self._run.lost
+
+    def end(self):
+        self.was_ended = True
+
+
+class LoseTest(unittest.TestCase):
+    def setUp(self):
+        self.bench = loaded()
+        self.run = self.bench.Run.__new__(self.bench.Run)
+        self.run.lost = 0
+        self.run._options = types.SimpleNamespace(train_seconds=0.0, by="stop")
+        self.run._processes, self.run._patience = mock.Mock(), 30
+        self.run.workers = [LosesOne(rank, seconds, self.run)
+                            for rank, seconds in enumerate((0.001, 0.003, 0.003, 0.002))]
+        self.everyone = list(self.run.workers)
+
+    def test_second_loss_of_a_run_is_told_by_its_own_recoveries_and_usual_steps(self):
+        rng = random.Random(1)
+        losses = [self.run.lose(rng) for _ in range(2)]
+        lost = [loss["rank"] for loss in losses]
+        left = [worker.rank for worker in self.run.workers]
+        self.assertEqual(sorted(lost + left), [0, 1, 2, 3])
+        for number, loss in enumerate(losses):
+            slowest = max(left + lost[number + 1:])
+            self.assertEqual((loss["step"], loss["new view"], loss["computing"]),
+                             (7 * (number + 1), slowest, slowest + 1))
+        self.assertAlmostEqual(losses[0]["iterations"], 6 / 0.0025)  # of 1, 2, 3 and 3 ms
+        self.assertEqual([worker.rank for worker in self.everyone if worker.was_ended], sorted(lost))
+        self.assertEqual([worker.signals for worker in self.everyone if worker.was_ended],
+                         [[signal.SIGSTOP]] * 2)
+
+    def test_kills_are_those_of_several_runs(self):
+        made = []
+
+        class Lost:
+            def __init__(self, *_):
+                self.workers = [0] * 4
+                made.append(self)
+
+            def lose(self, _rng):
+                self.workers.pop()
+                return {"rank": len(made), "step": 1,
+                        **dict.fromkeys(("new view", "computing", "done again", "iterations"), 1.0)}
+        options = types.SimpleNamespace(seed=1, kills=5)
+        with mock.patch.object(self.bench, "Run", Lost), \
+                contextlib.redirect_stdout(io.StringIO()) as printed:
+            losses = self.bench.measure(options, None)
+        self.assertEqual([loss["rank"] for loss in losses], [1, 1, 2, 2, 3])
+        self.assertEqual([len(run.workers) for run in made], [2, 2, 3])
+        self.assertTrue(printed.getvalue().splitlines()[4].startswith("5: rank 3, step 1: new view"))
 
 
 class BenchTest(unittest.TestCase):

@@ -69,7 +69,8 @@ OptionValue ComputeSecondsValue(absl::optional<ComputeSeconds>* field) {
 }  // namespace
 
 std::string ToString(const absl::optional<ComputeSeconds>& seconds) {
-  return seconds.has_value() ? absl::StrCat(seconds->forward, ",", seconds->backward) : "";
+  if (!seconds.has_value()) return "";
+  return absl::StrCat(RealText(seconds->forward), ",", RealText(seconds->backward));
 }
 
 void AddComputeSeconds(absl::optional<ComputeSeconds>* field, OptionParser* parser) {

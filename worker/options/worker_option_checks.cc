@@ -124,9 +124,11 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
 absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (options.inference.empty()) return absl::OkStatus();
-  for (const auto& [name, given] : {std::pair<const char*, bool>{"evaluate", options.evaluate},
-                                    {"save-weights", !options.save_weights.empty()},
-                                    {"replication", IsGiven(parsed, "replication")}}) {
+  for (const auto& [name, given] :
+       {std::pair<const char*, bool>{"evaluate-every", options.evaluate_every > 0},
+        {"evaluate", options.evaluate},
+        {"save-weights", !options.save_weights.empty()},
+        {"replication", IsGiven(parsed, "replication")}}) {
     if (!given) continue;
     return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
                                                    name, "; got it in ",

@@ -2,18 +2,52 @@
 import contextlib
 import importlib.util
 import io
+import json
 import pathlib
+import subprocess
+import types
 import unittest
 from unittest import mock
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench" / "observing.py"
 
 
+def loaded():
+    spec = importlib.util.spec_from_file_location("observing", BENCH)
+    observing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(observing)
+    return observing
+
+
 class Observing(unittest.TestCase):
+    def test_run_gives_the_median_of_each_rank_and_has_all_tools_or_none(self):
+        observing, words, watched = loaded(), [], []
+
+        def launch(command, **_):
+            words.append([str(word) for word in command])
+            pathlib.Path(command[command.index("--summary") + 1]).write_text(json.dumps(
+                {"ranks": [{"iteration_seconds": {"p50": seconds}} for seconds in (0.5, 0.25)]}))
+
+        @contextlib.contextmanager
+        def watch(address, _folder):
+            watched.append(address)
+            yield
+        options = types.SimpleNamespace(workers=2, batch_size=16, iterations=60)
+        with mock.patch.object(subprocess, "run", launch), \
+                mock.patch.object(observing, "watched", watch):
+            for everything in (False, True):
+                self.assertEqual(observing.train(options, everything), [0.5, 0.25])
+        off, on = words
+        self.assertEqual(off[off.index("--metrics") + 1], "off")
+        self.assertFalse({"--trace", "--log-jsonl"} & set(off))
+        at = on.index("--")
+        self.assertEqual([on[on.index("--metrics") + 1]], watched)
+        self.assertEqual(on[at + 1:at + 4], ["--metrics", "127.0.0.1:0", "--log-jsonl"])
+        self.assertIn("--trace", on[:at])
+        self.assertEqual(off[off.index("--dataset"):], on[on.index("--dataset"):])
+
     def test_last_line_has_the_medians_of_all_rounds(self):
-        spec = importlib.util.spec_from_file_location("observing", BENCH)
-        observing = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(observing)
+        observing = loaded()
         taken = {False: iter(([1.0, 1.0], [2.0, 2.0], [6.0, 6.0])),
                  True: iter(([3.0, 3.0], [4.0, 4.0], [9.0, 9.0]))}
         with mock.patch.object(observing, "train", lambda _, everything: next(taken[everything])), \

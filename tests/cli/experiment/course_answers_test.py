@@ -6,7 +6,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from course_test import ACTIVITY, results_of, setting_of, trained
-from cli.experiment import course_answers
+from cli.experiment import course_answers, course_parts
 from cli.experiment.course_setups import DDP, REDUCE
 
 
@@ -41,6 +41,22 @@ class Answers(unittest.TestCase):
         answer = self.answers()["What do the small programs do?"]
         self.assertIn("rank 0 sends 0 1 2 3 and rank 3 gets 0 1 2 3.", answer)
         self.assertIn("rank 0 gets 15 16 17 18, the mean of all 4, as does each other rank", answer)
+
+    def test_small_program_that_gives_another_rank_another_mean_is_said(self):
+        for rank, said in ((None, "as does each other rank"), (2, "but another rank does not")):
+            results = results_of()
+            if rank is not None:
+                results["all-reduce-ring"].outputs[rank] = [0] * 4
+            ((_, _, answer),) = course_parts.small_answer(results)
+            self.assertIn(f"the mean of all 4, {said}.", answer)
+
+    def test_rank_that_sends_most_is_said(self):
+        run = trained(sent=55)
+        run.ranks = [dataclasses.replace(rank, records=[
+            {**record, "bytes_sent": sent} for record in rank.records])
+            for rank, sent in zip(run.ranks, (10, 77, 30, 20))]
+        answer = self.answers(ddp=run)["What does the coordinator do in an iteration (DDP)?"]
+        self.assertIn("each rank sends up to 77 bytes", answer)
 
     def test_parameters_are_compared(self):
         question = "Do the parts end with the same parameters?"

@@ -180,6 +180,12 @@ class Claims(unittest.TestCase):
             results = results_of(trial_ddp_4_nodes=trained(losses=losses, test={"accuracy": 0.18}))
             self.assertEqual(verdict_on(start, results), verdict)
 
+    def test_losses_of_every_set_up_must_be_near_those_of_one_node(self):
+        far = trained(losses=[2.0] * 180 + [2.5] * 16, test={"loss": 2, "accuracy": 0.18})
+        for setup in (GATHER, REDUCE, DDP):
+            results = {**results_of(), setup.name: far}
+            self.assertEqual(verdict_on("Losses are close", results, data_dir="d"), NOT_CONFIRMED)
+
     def test_workload_is_compute_bound_if_every_set_up_computes_longer_than_it_waits(self):
         start = "The workload is more compute-bound"
         self.assertEqual(verdict_on(start, results_of()), NOT_MEASURABLE)
@@ -362,6 +368,66 @@ class Numbers(unittest.TestCase):
         self.assertEqual(rows["DDP"], (1.0, 0.679717))
         self.assertAlmostEqual(table.rows[4]["improvement"], 20.0)
         self.assertEqual(picture.drawing["categories"], [*rows])
+
+    def test_peers_stand_beside_their_own_setup(self):
+        peers = {f"gloo_{name}": trained(seconds=seconds) for name, seconds in
+                 (("gather_scatter", 0.25), ("all_reduce", 0.5), ("ddp", 0.75))}
+        table, picture = course.times(results_of(**peers))
+        self.assertEqual([row["gloo"] for row in table.rows], [None, 0.25, 0.5, 0.75, None, None])
+        self.assertEqual(picture.drawing["series"][2]["values"], [None, 0.25, 0.5, 0.75, None, None])
+
+    def test_gain_of_buckets_is_over_the_same_setup_by_parameter(self):
+        table, picture = course.by_parameter(results_of(
+            gather_scatter_by_parameter=trained(seconds=2.0, exposed=0.5),
+            gather_scatter=trained(seconds=1.5, exposed=0.25), all_reduce=trained(seconds=0.5)))
+        self.assertEqual([(row["setup"], row["layers"], row["buckets"], row["gain"])
+                          for row in table.rows],
+                         [("gather and scatter", 2.0, 1.5, 25.0), ("all-reduce", 1.0, 0.5, 50.0)])
+        self.assertEqual((table.rows[0]["layers_exposed"], table.rows[0]["exposed"]), (0.5, 0.25))
+        self.assertEqual({one["name"]: one["values"] for one in picture.drawing["series"]},
+                         {"parameter by parameter": [2.0, 1.0], "in buckets": [1.5, 0.5]})
+
+    def test_losses_in_the_table_are_those_of_every_20th_iteration(self):
+        losses = [float(step) for step in range(50)]
+        table, picture = course.losses(setting_of(), results_of(ddp=trained(losses=losses)))
+        self.assertEqual([row["ddp"] for row in table.rows], [0.0, 20.0, 40.0, *[None] * 7])
+        self.assertEqual(table.rows[1]["ddp_published"], DDP.losses[1])
+        self.assertEqual(picture.drawing["series"][-1]["y"], losses)
+
+    def of_ranks(self, values, sha256="aaaa"):
+        """Of 4 ranks; `values`: what each sends, receives and has as peak memory."""
+        return Trained([{"records": [{"loss": 2.0, "bytes_sent": sent, "bytes_received": received,
+                                      "iteration_seconds": 0.5, "phase_seconds": {}}] * 2,
+                         "summary": {"parameters_sha256": of_rank, "peak_memory_bytes": peak}}
+                        for (sent, received, peak), of_rank in zip(values, sha256)])
+
+    def test_ranks_whose_bytes_and_peaks_differ(self):
+        uneven = self.of_ranks([(10, 1, 5 * 10**6), (20, 2, 2 * 10**6), (30, 3, 10**6), (5, 9, 0)])
+        self.assertEqual((course_costs.busiest_bytes(REDUCE, uneven),
+                          course_costs.busiest_bytes(GATHER, uneven)), (33, 80))
+        self.assertEqual(course_parts.bytes_of_processes(GATHER, uneven), [
+            ("rank 0", 10, 1), ("rank 1", 20, 2), ("rank 2", 30, 3), ("rank 3", 5, 9),
+            ("coordinator", 15, 65)])
+        self.assertEqual(course_parts.bytes_of_processes(REDUCE, uneven)[-1], ("coordinator", 0, 0))
+        rows = {row["setup"]: row for row in course_costs.memory_table(results_of(ddp=uneven)).rows}
+        self.assertEqual([rows["DDP"][f"rank_{rank}"] for rank in range(4)], [5.0, 2.0, 1.0, None])
+
+    def test_memory_is_the_mean_over_the_ranks(self):
+        def claim(*peaks):
+            runs = results_of(ddp=self.of_ranks([(1, 1, peak) for peak in peaks]))
+            return course_costs.memory_claim(setting_of(hosts="h"), runs).verdict
+        self.assertEqual([claim(900, 1200, 1000, 1000), claim(1200, 900, 900, 900),
+                          claim(1200, 1200, 1200, 0)], [CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE])
+
+    def test_phase_is_the_mean_over_the_ranks_without_the_first_iteration(self):
+        run = Trained([{"records": [{"phase_seconds": {"forward": seconds}} for seconds in of_rank],
+                        "summary": {}} for of_rank in ((9.0, 1.0, 2.0), (9.0, 3.0, 6.0))])
+        self.assertEqual((run.phase("forward"), run.phase("backward")), (3.0, None))
+
+    def test_ranks_of_a_part_that_end_apart_are_counted(self):
+        table = course_parts.hashes_table(results_of(ddp=self.of_ranks([(1, 1, 1)] * 4, "aaba")))
+        self.assertEqual([(row["part"], row["ranks"], row["sha256"]) for row in table.rows],
+                         [("2a", 4, "a"), ("2b", 4, "a"), ("3", 3, "a"), ("3", 1, "b")])
 
     def test_planned_bytes_are_those_of_a_gather_and_of_a_ring(self):
         size = 36924456

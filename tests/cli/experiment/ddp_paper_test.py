@@ -260,6 +260,12 @@ class TablesTest(unittest.TestCase):
         rows = self.table("late", {"one-late": {"exposed": 0.5, "late_exposed": 0.25}}).rows
         self.assertEqual([(row["others"], row["late"]) for row in rows][2:], [(0.5, 0.25)] * 2)
 
+    def test_all_ranks_that_are_on_time_wait(self):
+        result = Trained([{"records": [{"phase_seconds": {"exposed_communication": seconds}}
+                                       for seconds in (50.0, of_rank)], "summary": {}}
+                          for of_rank in (0.25, 0.75, 9.0)])
+        self.assertEqual(ddp_spark.waited(setting_of({**TINY, "ranks": 3}), result), 0.5)
+
     def test_tensors_of_each_bucket_are_named(self):
         rows = self.table("tensors", {}).rows
         self.assertEqual([(row["bucket"], row["count"], row["first"], row["last"])

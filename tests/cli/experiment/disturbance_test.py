@@ -47,6 +47,22 @@ class Signs(unittest.TestCase):
         found = disturbance.unsteady(works, {"a": trained(1.0, 1.1, 1.0), "b": slow, "c": slow})
         self.assertEqual(found, ["an iteration of b: mean 3 s, median 1 s, which should be equal"])
 
+    def test_reason_has_the_first_sign_and_the_notice_all(self):
+        self.assertEqual(disturbance.reason_of([]), "")
+        self.assertEqual(disturbance.reason_of(["a"]), "other processes used the cores (a)")
+        self.assertIn("Signs: a; b; c. Run", disturbance.notice_of(["a", "b", "c"]))
+
+    def test_late_sleeps_of_each_run_are_signs(self):
+        works = [Training(name, "", 4, 8, 5, ()) for name in ("a", "b", "c")]
+        setting = dataclasses.replace(
+            setting_of(hosts="auto", workers=4),
+            emulated={emulation.alone_of(works[0], setting_of()).name: (0.2, 0.3)})
+        results = {"a": trained(1.0, ranks=4, backward=0.6), "b": trained(1.0, ranks=4, backward=0.3),
+                   "c": trained(1.0, ranks=4, backward=0.7)}
+        found = emulation.signs(setting, works, results)
+        self.assertEqual([sign.split(":")[0] for sign in found],
+                         ["an iteration of a-timed", "an iteration of c-timed"])
+
     def test_late_sleeps_may_make_an_iteration_longer_by_a_quarter(self):
         work = Training("a", "", 4, 8, 5, ())
         setting = dataclasses.replace(

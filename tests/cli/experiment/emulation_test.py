@@ -18,7 +18,7 @@ from cli.experiment.emulation import seconds_of, with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
 from cli.experiment.results import Trained
 from cli.experiment.study import HOSTS, Setting
-from cli.experiment.work import Training
+from cli.experiment.work import LOSSES, Training
 from cli.runs.failure import Failure
 
 ALONE = 2  # of the course: batches of 2 and of 3
@@ -235,6 +235,35 @@ class PartsTest(unittest.TestCase):
         for options, most in (((), 3), (("--compress-warmup", 2), 5), (("--compress-warmup", 90), 50)):
             work = Training("a", "", 2, 4, 50, options)
             self.assertEqual(emulation.timed(work, self.setting()).iterations, most)
+
+    def test_each_rank_has_its_own_times(self):
+        def ranks(*seconds):
+            return [{"records": [{"iteration_seconds": one} for one in of_rank], "summary": {}}
+                    for of_rank in seconds]
+        work = Training("a", "", 2, 4, 3, ())
+        merged = emulation.merged([work], {"a": ranks((1, 1, 1), (1, 1, 1)),
+                                           "a-timed": ranks((9, 2), (8, 5))})["a"]
+        self.assertEqual([[one["iteration_seconds"] for one in rank["records"]] for rank in merged],
+                         [[9, 2, 2], [8, 5, 5]])
+
+    def test_emulated_run_has_neither_epochs_nor_tests(self):
+        work = Training("a", "", 2, 4, 50, ("--evaluate-every", 1, "--lr", 1), epochs=5, tests=True,
+                        sweep="s")
+        timed = emulation.timed(work, self.setting())
+        self.assertEqual((timed.name, timed.epochs, timed.tests, timed.sweep, timed.options),
+                         ("a-timed", 0, False, "", ("--lr", 1, "--compute-seconds", "0.3,0.5")))
+
+    def test_one_rank_alone_is_timed_for_each_computation(self):
+        def work(name, batch=4, passes=1, **more):
+            return Training(name, "", 2, batch, 50, ("--accumulate", passes), **more)
+        works = [work("a"), work("b"), work("c", 8), work("d", passes=2), work("e", model="mlp"),
+                 work("f", images=("--dataset", "mnist")), work("g", 16, only=LOSSES)]
+        found = emulation.alones_of(works, self.setting())
+        self.assertEqual([(one.name, one.ranks, one.batch_size, one.options[-1]) for one in found],
+                         [("alone-vgg11-synthetic-4", 1, 4, 1), ("alone-vgg11-synthetic-8", 1, 8, 1),
+                          ("alone-vgg11-synthetic-4-2-passes", 1, 4, 2),
+                          ("alone-mlp-synthetic-4", 1, 4, 1), ("alone-vgg11-mnist-4", 1, 4, 1)])
+        self.assertEqual(found[-1].images, ("--dataset", "mnist"))
 
     def test_usual_iteration_is_of_those_behind_the_runs_own_warm_up(self):
         def ranks(*seconds):

@@ -57,6 +57,12 @@ TEST(ParseExperimentOptions, Tables_ReachTheScript) {
   EXPECT_EQ(tables["backends"]["tree"], Json({{"loads_workers_alike", false}, {"exact", false}}));
 }
 
+TEST(ParseExperimentOptions, TraitsOfBackends_AreTheirOwn) {
+  const Json backends = Request({"course"})["tables"]["backends"];
+  EXPECT_EQ(backends["coordinator"], Json({{"loads_workers_alike", false}, {"exact", true}}));
+  EXPECT_EQ(backends["sharded"], Json({{"loads_workers_alike", true}, {"exact", true}}));
+}
+
 TEST(ParseExperimentOptions, Script_IsNamed) {
   EXPECT_EQ(ParseExperimentOptions({"course"}, {})->options.name, "cli/experiment/experiment.py");
 }
@@ -112,6 +118,18 @@ TEST(ParseExperimentOptions, LinkOnHostsThatAreMade_TakesThePlaceOfTheirRate) {
   EXPECT_EQ(Request({"course", "--hosts", "auto", "--link", "10gbit"})["link"].size(), 1u);
   EXPECT_EQ(ErrorOf({"course", "--hosts", "auto", "--rate", "1gbit", "--link", "10gbit"}),
             "--link and --rate exclude each other");
+}
+
+TEST(ParseExperimentOptions, LinkBesideARateWithoutALimit_IsTaken) {
+  const Json request = Request({"course", "--hosts", "p", "--rate", "none", "--link", "10gbit"});
+  EXPECT_EQ(request["link"].size(), 1u);
+}
+
+TEST(ParseExperimentOptions, LinkAndRateOfTheEnvironment_AreRefused) {
+  const Environment environment = {{"GRADWIRE_RATE", "1gbit"}};
+  const auto parsed =
+      ParseExperimentOptions({"course", "--hosts", "p", "--link", "10gbit"}, environment);
+  EXPECT_EQ(parsed.status().message(), "--link and --rate exclude each other");
 }
 
 TEST(ParseExperimentOptions, Target_IsAShare) {

@@ -12,13 +12,14 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import (RUNS, SMALL, TABLES, TRAITS, Conducted, FakeRunner, conduct_with, no_images,
                    option, request_of)
-from cli.experiment import experiment, writing
+from cli.experiment import conduct as conducting, experiment, writing
 from cli.experiment.conduct import Pace, Step, announce, conduct, duration, results_of_step
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.folder import fingerprint
 from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, Findings, Setting, Table, bars, counted,
                                   experiment_called, judge)
+from cli.experiment.work import Training
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Outputs, Run
@@ -509,6 +510,43 @@ class Plans(unittest.TestCase):
         steps = [Step(None, None, "", 10, {"seconds": 20, "ranks": [{}]}), Step(None, None, "", 30)]
         self.assertEqual([Pace(steps).left(steps[1], 0.01, elapsed) for elapsed in (0, 25, 90)],
                          [60, 35, 0])
+
+    def test_number_of_a_run_counts_those_that_are_kept(self):
+        steps = [Step(types.SimpleNamespace(name=f"run-{place}", sweep="",
+                                            read=lambda _setting, texts: texts),
+                      Run([["/x/run"]], coordinator=False), "", 1, record)
+                 for place, record in enumerate(({"ranks": [{}], "seconds": 1.0}, None, None))]
+        runner = mock.Mock()
+        runner.run.return_value = Outputs(["printed"])
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            conduct(steps, None, mock.Mock(), runner, {})
+        self.assertEqual([text.partition("  took")[0] for text in said.getvalue().splitlines()],
+                         ["run 2 of 3  run-1", "run 3 of 3  run-2"])
+
+    def ticker(self, is_terminal, seconds):
+        """What is shown of a run of 10 iterations, beside a run that took twice as long as expected.
+        `seconds`: (iterations that it has printed, seconds since its start)."""
+        work = Training("run-1", "", 1, 1, 10, ())
+        steps = [Step(work, None, "", 20, {"seconds": 40, "ranks": [{}]}), Step(work, None, "", 10)]
+        with contextlib.redirect_stderr(io.StringIO()) as said, \
+                mock.patch.object(said, "isatty", lambda: is_terminal), \
+                mock.patch.object(conducting.time, "monotonic", side_effect=lambda: self.now):
+            self.now = 100.0
+            ticker = conducting.Ticker("run 2 of 2  run-1", steps[1], Pace(steps))
+            for count, self.now in seconds:
+                self.now += 100.0
+                ticker.watch(b'{"step": 1}\n' * count)
+            ticker.clear()
+        return said.getvalue().split("\r\x1b[K")[1:]
+
+    def test_progress_of_a_run_is_shown_twice_a_second_on_a_terminal_alone(self):
+        seconds = [(0, 1.0), (1, 1.25), (1, 1.5), (5, 10.0), (20, 30.0)]
+        self.assertEqual(self.ticker(True, seconds), [
+            "run 2 of 2  run-1  0 %, in all about 19 s left",
+            "run 2 of 2  run-1  10 %, in all about 14 s left",
+            "run 2 of 2  run-1  50 %, in all about 10 s left",
+            "run 2 of 2  run-1  100 %, in all about 0 s left", ""])
+        self.assertEqual(self.ticker(False, seconds), [])
 
     def announced(self, *records):
         """What is said of a plan whose runs have these records."""

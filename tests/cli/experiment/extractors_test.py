@@ -8,6 +8,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import FakeRunner, conduct_with, option, request_of
 from cli.experiment import data_parallel, extractors, factors
+from cli.experiment.results import Trained
 from cli.experiment.study import Setting
 from cli.runs.failure import EXIT_USAGE, Failure
 
@@ -92,6 +93,27 @@ class Weights(unittest.TestCase):
         saved = option(first, "--save-weights")
         self.assertEqual(saved, str(self.folder / "out/vgg16-7.safetensors"))
         self.assertEqual(option(argv["vgg16-2048-batch-5-devices-2"], "--weights"), saved)
+
+    def test_extractors_are_trained_by_all_cores(self):
+        argv = self.argv_by_run(self.setting(pretrain=7))
+        self.assertEqual((option(argv["pretrain-vgg16"], "--threads"),
+                          option(argv["vgg16-2048-batch-5-devices-2"], "--threads")), ("2", "1"))
+
+    def test_table_of_weights_has_the_last_loss_of_each_models_own_training(self):
+        runs = {f"pretrain-{model}": Trained([{"records": [{"loss": 9.0}, {"loss": loss}],
+                                               "summary": {}}])
+                for model, loss in (("vgg16", 2.0), ("alexnet", 3.0))}
+        (table,) = extractors.weights_table(self.setting(pretrain=7), runs, ["alexnet", "vgg16"])
+        self.assertEqual([(row["model"], row["file"], row["loss"]) for row in table.rows],
+                         [("alexnet", "alexnet-7.safetensors", 3.0),
+                          ("vgg16", "vgg16-7.safetensors", 2.0)])
+        self.assertEqual(extractors.weights_table(self.setting("full"), {}, ["vgg16"]), [])
+
+    def test_note_says_where_the_weights_are_from(self):
+        for more, said in (({"weights": str(self.dir)}, "the weights of --weights"),
+                           ({"pretrain": 7}, "for 7 iterations of 16 images"),
+                           ({"hostfile": "hosts"}, "have random weights")):
+            self.assertIn(said, extractors.weights_note(self.setting(**more)))
 
     def test_full_scale_trains_nothing_first_unless_asked(self):
         self.assertFalse([name for name in self.argv_by_run(self.setting("full"))

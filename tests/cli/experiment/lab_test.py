@@ -172,6 +172,16 @@ class Numbers(unittest.TestCase):
         two = trained(2.0, 4.0, 6.0, epochs=[0, 0, 1, 1])
         self.assertEqual(lab_sweep.iteration_of(two), 5.0)
 
+    def test_iteration_is_of_all_ranks(self):
+        def of_ranks(epochs, *ranks):
+            return Trained([{"records": [
+                {"iteration_seconds": seconds, "epoch": epoch, "phase_seconds": {"data": seconds / 2}}
+                for epoch, seconds in zip(epochs, rank)], "summary": {}} for rank in ranks])
+        both = of_ranks((0, 1, 1), (9.0, 1.0, 2.0), (9.0, 3.0, 10.0))
+        self.assertEqual((lab_sweep.iteration_of(both), lab_sweep.phases_of(both, "data")), (4.0, 2.0))
+        few = of_ranks((0, 0), (9.0, 1.0), (9.0, 3.0))
+        self.assertEqual(lab_sweep.iteration_of(few), 2.0)
+
     def test_samples_are_those_of_the_data_set(self):
         sizes = Sized({"samples": 60000, "gradient": 8, "buffers": 0})
         self.assertEqual(measured(sizes=sizes).seconds[1, 32], 1875 * 1.0)
@@ -407,6 +417,14 @@ class Verdicts(unittest.TestCase):
             results = {"set-epoch-false": without, "set-epoch-true": having}
             self.decided(lab_data.order_claim(results), verdict, "order")
 
+    def test_order_of_every_rank_counts(self):
+        kept = Ordered([[[1, 2], [3, 4]], [[1, 2], [3, 4]]])
+        changed = Ordered([[[1, 2], [3, 4]], [[1, 2], [4, 3]]])
+        results = {"set-epoch-false": changed, "set-epoch-true": changed}
+        self.decided(lab_data.order_claim(results), NOT_CONFIRMED, "order")
+        results["set-epoch-false"] = kept
+        self.decided(lab_data.order_claim(results), CONFIRMED, "order")
+
     def test_large_batch_must_end_with_the_higher_loss(self):
         results = {"small": ended(0.7), "no-remedy": ended(2.3)}
         sizes = SCALE["large"]
@@ -472,6 +490,13 @@ class Verdicts(unittest.TestCase):
         self.decided(lab.share_claim(hosts, measured(times={(4, 128): 99.0})), NOT_CONFIRMED,
                      "share")
         self.decided(lab.share_claim(setting_of(), measured()), NOT_MEASURABLE, "share")
+
+    def test_most_ranks_decide(self):
+        setting = setting_of({**SCALE, "devices": (1, 2, 4)}, hostfile="hosts")
+        of_two = {(2, 32): 2.5, (2, 128): 30.0}  # slower than one, and its share rises
+        found = measured(times={**of_two, (4, 128): 2.8}, setting=setting)
+        self.decided(lab.faster_ranks_claim(setting, found), CONFIRMED, "faster-ranks")
+        self.decided(lab.share_claim(setting, found), CONFIRMED, "share")
 
 
 class Statistics(unittest.TestCase):

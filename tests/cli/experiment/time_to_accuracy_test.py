@@ -59,6 +59,16 @@ class Curves(unittest.TestCase):
         self.assertEqual(tta.curve(trained((0.5, 0.8))),
                          [Point(2.0, 1000.0, 0.5), Point(4.0, 2000.0, 0.8)])
 
+    def test_time_of_several_epochs_is_that_of_one_rank_and_bytes_are_those_of_all(self):
+        def rank(seconds, sent):
+            return {"records": [{"epoch": epoch, "bytes_sent": sent} for epoch in (0, 0, 1)],
+                    "summary": {"epochs": [{"epoch": epoch, "seconds": of_epoch,
+                                            "test": {"accuracy": 0.5}}
+                                           for epoch, of_epoch in enumerate(seconds)]}}
+        points = tta.curve(Trained([rank((3.0, 1.0), 100), rank((1.0, 2.0), 300)]))
+        self.assertEqual([(point.seconds, point.sent) for point in points],
+                         [(3.0, 400.0), (4.0, 600.0)])
+
     def test_accuracy_is_reached_on_the_line_between_two_tests(self):
         points = [Point(2.0, 1000, 0.5), Point(4.0, 3000, 0.9), Point(6.0, 4000, 0.95)]
         crossed = tta.reached(points, 0.7)
@@ -123,6 +133,12 @@ class Plan(unittest.TestCase):
                       for link in RATES)
         self.assertGreater(slow.seconds(setting), 2 * fast.seconds(setting))
 
+    def test_vgg_trains_on_cifar10_and_the_mlp_on_fashion_mnist(self):
+        setting = setting_of(tta.SCALES["full"], data_dir="/d")
+        words = {(option(argv, "--model"), option(argv, "--dataset"), option(argv, "--data-dir"))
+                 for run in tta.runs(setting) for argv in run.run(setting).ranks}
+        self.assertEqual(words, {("vgg11", "cifar10", "/d"), ("mlp", "fashion-mnist", "")})
+
     def test_peers_get_what_their_script_takes(self):
         setting = setting_of(peers=True)
         peer = next(run for run in tta.runs(setting) if "gloo-powersgd" in run.name)
@@ -183,6 +199,36 @@ class Said(unittest.TestCase):
         for picture, x in zip(findings.pictures, ([2.0, 4.0], [3.0, 6.0])):
             first = picture.drawing["series"][0]
             self.assertEqual((first["name"], first["x"], first["y"]), ("float32", x, [50.0, 80.0]))
+
+    def test_figures_are_means_over_the_seeds(self):
+        setting = setting_of()
+        results = results_of(setting)
+        name = tta.name_of(TASK, tta.FLOAT32, tta.links(setting)[0], SCALE["seeds"][-1])
+        results[name] = trained((0.7, 0.6), seconds=(3.0, 4.0), sent=3000)
+        for picture, x in zip(tta.find(setting, results).pictures, ([3.0, 6.0], [0.002, 0.004])):
+            first = picture.drawing["series"][0]
+            self.assertEqual((first["x"], [round(y, 6) for y in first["y"]]), (x, [60, 70]))
+
+    def test_bytes_of_every_seed_count(self):
+        setting = setting_of()
+        lean = {method.name.replace("-", "_"): trained((0.5, 0.8), sent=10)
+                for method in tta.OWN if method.is_leaner}
+        for seed in SCALE["seeds"]:
+            results = results_of(setting, **lean)
+            results[tta.name_of(TASK, tta.OWN[1], tta.links(setting)[0], seed)] = trained((0.5, 0.8))
+            study = tta.Study(setting, results, TASK, tta.links(setting)[0])
+            self.assertEqual(tta.bytes_claim([study]).verdict, NOT_CONFIRMED, seed)
+
+    def test_links_that_were_shaped_are_not_worked_out(self):
+        for more, announced, columns in (({"link": RATES}, 1, {"1gbit", "100mbit"}),
+                                         ({"link": RATES, "hosts": "p"}, 0, set()), ({}, 0, set())):
+            setting = setting_of(**more)
+            study = study_of(setting)
+            self.assertEqual(len(tta.announce(setting)), announced, more)
+            self.assertEqual(row_of(study, study.float32).keys() & {"1gbit", "100mbit"}, columns)
+            self.assertEqual("calculated, not measured" in tta.table_of(study).note, bool(columns))
+            self.assertEqual("that needs --hosts" in " ".join(tta.notes(setting)),
+                             "hosts" not in more)
 
     def test_method_that_ends_lower_is_shown_lower(self):
         study = study_of(setting_of(target=0.75), int8=trained((0.5, 0.7), sent=250))
@@ -258,6 +304,28 @@ class Said(unittest.TestCase):
         for end in (0.78, 0.82):  # float32 ends at 0.8
             claim = tta.peer_claim([study_of(setting, gloo_ddp=trained((0.5, end)))])
             self.assertEqual(claim.verdict, NOT_CONFIRMED, end)
+
+    def test_end_of_a_method_is_the_mean_over_its_seeds(self):
+        setting = setting_of(peers=True)
+        for ends, verdict in (((0.75, 0.85), CONFIRMED), ((0.8, 0.85), NOT_CONFIRMED)):
+            results = results_of(setting)
+            for seed, end in zip(SCALE["seeds"], ends):
+                name = tta.name_of(TASK, tta.PEER, tta.links(setting)[0], seed)
+                results[name] = trained((0.5, end))
+            claim = tta.peer_claim([tta.Study(setting, results, TASK, tta.links(setting)[0])])
+            self.assertEqual(claim.verdict, verdict)
+        self.assertEqual(claim.numbers, "80.00 % and 82.50 %")
+
+    def test_whole_run_is_up_to_its_last_epoch(self):
+        row = row_of(study_of(setting_of()), Outcome(tta.FLOAT32, [
+            [Point(1.0, 1e6, 0.5), Point(5.0, 3e6, 0.8)]], 0.5))
+        self.assertEqual((row["seconds"], row["run_seconds"], row["run_megabytes"]), (1.0, 5.0, 3.0))
+
+    def test_task_without_epochs_leaves_accuracies_of_all_undecided(self):
+        setting = setting_of()
+        with_epochs = study_of(setting)
+        without = study_of(setting_of({**SCALE, "tasks": (dataclasses.replace(TASK, epochs=0),)}))
+        self.assertEqual(tta.reach_claim([with_epochs, without]).verdict, NOT_MEASURABLE)
 
     def test_run_without_an_epoch_judges_no_accuracy(self):
         study = study_of(setting_of({**SCALE, "tasks": (dataclasses.replace(TASK, epochs=0),)}))

@@ -15,6 +15,20 @@ class AggregationClockTest : public ::testing::Test {
   AggregationClock clock_{At(0)};
 };
 
+TEST(AggregationTimes, Sum_OfTwo_OfEachPart) {
+  AggregationTimes sum = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3), absl::Seconds(4),
+                          absl::Seconds(5)};
+  const AggregationTimes more = {absl::Seconds(10), absl::Seconds(20), absl::Seconds(30),
+                                 absl::Seconds(40), absl::Seconds(50)};
+  sum += more;
+  EXPECT_EQ(sum.fold, absl::Seconds(11));
+  EXPECT_EQ(sum.receive, absl::Seconds(22));
+  EXPECT_EQ(sum.send, absl::Seconds(33));
+  EXPECT_EQ(sum.wait, absl::Seconds(44));
+  EXPECT_EQ(sum.hidden_send, absl::Seconds(55));
+  EXPECT_EQ(sum.iteration(), absl::Seconds(110));
+}
+
 TEST_F(AggregationClockTest, EndStep_NothingGoesOn_AllIsWaiting) {
   const auto times = clock_.EndStep(LayoutId(0), At(350));
   ASSERT_TRUE(times.has_value());

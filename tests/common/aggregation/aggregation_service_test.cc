@@ -128,6 +128,28 @@ TEST_F(AggregationServiceTest, Missing_MemberWaitsLongForAViewToCome_TakesNoCpu)
   EXPECT_LT(CpuSeconds() - begun, 1);
 }
 
+// The first chunk of rank 0 in one layout, and that of rank 1 in another.
+TEST_F(AggregationServiceTest, Missing_OfTwoLayouts_TheRanksOfTheOneThatWasAskedFor) {
+  aggregator_->AddLayout(LayoutId(1), terms_.buckets);
+  ASSERT_TRUE(aggregator_->Add(chunks_[0]).ok());
+  ASSERT_TRUE(aggregator_->Add(InLayout(1, chunks_[kBucketBytes / kMeanBytes])).ok());
+  const auto missing = [this](uint32_t layout, uint64_t step) {
+    grpc::ClientContext context;
+    v1::MissingRequest request;
+    request.set_run_id(ToBytes(view_.run_id));
+    request.set_epoch(view_.epoch.value());
+    request.set_generation(view_.generation.value());
+    request.set_layout(layout);
+    request.set_step(step);
+    v1::MissingReply reply;
+    EXPECT_TRUE(stub_->Missing(&context, request, &reply).ok());
+    return std::vector<int>(reply.ranks().begin(), reply.ranks().end());
+  };
+  EXPECT_THAT(missing(0, 0), ::testing::ElementsAre(1, 2));
+  EXPECT_THAT(missing(1, 0), ::testing::ElementsAre(0, 2));
+  EXPECT_THAT(missing(1, 1), ::testing::IsEmpty());
+}
+
 // This service has no memory in common with anybody.
 TEST_F(AggregationServiceTest, Gather_SlotInPlaceOfAPayload_RefusedAndNamed) {
   v1::Chunk chunk = FirstChunk();

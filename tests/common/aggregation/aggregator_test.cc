@@ -282,6 +282,18 @@ TEST_F(AggregatorTest, Abort_TermsAreHeld_TheirMemoryIsLetGo) {
   EXPECT_TRUE(memory.expired());
 }
 
+TEST_F(AggregatorTest, Abort_TermsOfTwoLayoutsAreHeld_TheMemoryOfBothIsLetGo) {
+  aggregator_.AddLayout(LayoutId(1), terms_.buckets);
+  std::vector<std::weak_ptr<const void>> memory;
+  for (const int layout : {0, 1}) {
+    Chunk chunk = InLayout(layout, terms_.MakeChunk(0, 1, 0, 0));
+    memory.push_back(chunk.owner);
+    AddAll({std::exchange(chunk, Chunk())});
+  }
+  aggregator_.Abort(absl::AbortedError("the run is over"));
+  for (const int layout : {0, 1}) EXPECT_TRUE(memory[layout].expired()) << "layout " << layout;
+}
+
 TEST_F(AggregatorTest, CheckReader_OtherRun_PermissionDenied) {
   const View& view = terms_.view;
   EXPECT_TRUE(aggregator_.CheckReader(view.run_id, view.epoch, view.generation).ok());

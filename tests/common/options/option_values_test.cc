@@ -49,6 +49,16 @@ TEST(OptionValues, RealFrom_Bound_IsTaken) {
   EXPECT_EQ(field, 0);
 }
 
+TEST(OptionValues, Real_AnyNumber_TextIsTheShortestThatGivesItBack) {
+  double field = 0;
+  const OptionValue value = RealFrom(&field, 0);
+  for (const char* text :
+       {"0", "0.1", "0.0001", "30", "1e-05", "0.1234567", "0.1234568", "0.30000000000000004"}) {
+    ASSERT_TRUE(value.set(text).ok()) << text;
+    EXPECT_EQ(value.get(), text);
+  }
+}
+
 TEST(OptionValues, RealFrom_Negative_IsRefused) {
   double field = 1;
   EXPECT_EQ(RealFrom(&field, 0).set("-1").message(), "got '-1', expected a number of 0 or more");

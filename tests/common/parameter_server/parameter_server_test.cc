@@ -5,7 +5,10 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gradwire::parameter_server_test {
 namespace {
@@ -13,6 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 // parameter - rate × gradient, as SGD without momentum.
 class PlainOptimizer : public PieceOptimizer {
@@ -269,6 +273,44 @@ TEST_F(ParameterServerTest, Buffers_ThoseOfTheRoot) {
   ASSERT_TRUE(Add(MakeChunk(1, 0, 1, "root")).ok());
   Take(0);
   EXPECT_EQ(std::memcmp(last_.chunk->data.get(), "root", 4), 0);
+}
+
+// A bucket of two blocks of the fold, each a piece: the sums of the second one begin with rank 1.
+TEST_F(ParameterServerTest, BucketOfTwoPieces_EachHasItsPlaceAndItsOrderOfSums) {
+  constexpr uint64_t kPiece = 16 << 10;
+  buckets_ = {{2 * kPiece, v1::DTYPE_FLOAT32}};
+  Make(0);
+  view_.chunk_bytes = kPiece;
+  v1::Serving serving;
+  serving.set_staleness(0);
+  serving.set_steps(5);
+  model_ = std::make_unique<ParameterServer>(LayoutId(4), view_, buckets_, share_, serving, &Plain);
+  const auto add = [&](uint64_t step, int rank, float value) {
+    const std::vector<float> values(kPiece / sizeof(float), value);
+    for (const uint64_t offset : {uint64_t{0}, kPiece}) {
+      Chunk chunk = MakeChunk(step, rank, 0,
+                              std::string(reinterpret_cast<const char*>(values.data()), kPiece));
+      chunk.header.layout = LayoutId(4);
+      chunk.header.offset = offset;
+      chunk.header.total = 2 * kPiece;
+      EXPECT_EQ(*Add(std::move(chunk)), Verdict::kAccept);
+    }
+  };
+  add(0, 0, 10);
+  add(1, 0, 6);
+  add(1, 1, 1e9f);
+  add(1, 2, -1e9f);
+  std::map<uint64_t, float> updated;  // by offset
+  while (auto answer = model_->Next(kWorkers[0])) {
+    last_ = *answer;
+    const ChunkHeader& header = last_.header;
+    EXPECT_EQ(header.layout, LayoutId(4));
+    EXPECT_EQ(header.total, 2 * kPiece);
+    EXPECT_EQ(last_.chunk->number_in_shard, header.offset / kPiece);
+    if (header.step == Step(1)) updated[header.offset] = parameter();
+  }
+  // In the first piece the 6 of rank 0 is lost beside the large values.
+  EXPECT_THAT(updated, ElementsAre(Pair(0u, 10.0f), Pair(kPiece, 9.0f)));
 }
 
 TEST_F(ParameterServerTest, NoOptimizer_SaysWhy) {

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,12 +18,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A tensor of more than two pieces, and a small one.
+// A tensor of more than two pieces, of which no two are alike, and a small one.
 class TestState : public SharedState {
  public:
   TestState() {
     bytes_["big"].resize(2 * kStatePieceBytes + 5);
-    std::iota(bytes_["big"].begin(), bytes_["big"].end(), 1);
+    std::vector<uint8_t>& big = bytes_["big"];
+    for (size_t i = 0; i < big.size(); ++i) {
+      big[i] = static_cast<uint8_t>(1 + i + 3 * (i / kStatePieceBytes));
+    }
     bytes_["small"] = {7, 8, 9};
     catalog_.add_sections()->set_name("model");
     for (const auto& [key, bytes] : bytes_) {

@@ -185,6 +185,17 @@ TEST_F(LayoutSumsTest, Receiving_TermsOfOnePiece_NeverReceives) {
   }
 }
 
+// Of three pieces the first owner has two, the second one has one.
+TEST_F(LayoutSumsTest, HasPieceFor_ShareOfTwo_ItsOwnPiecesAlone) {
+  const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}}, 256);
+  const auto is_second = [](Bucket, size_t number_in_shard) { return number_in_shard == 1; };
+  const LayoutSums first(LayoutId(0), terms.view, terms.buckets, {2, {0}});
+  EXPECT_TRUE(first.HasPieceFor(is_second));
+  const LayoutSums second(LayoutId(0), terms.view, terms.buckets, {2, {1}});
+  EXPECT_FALSE(second.HasPieceFor(is_second));
+  EXPECT_TRUE(second.HasPieceFor([](Bucket, size_t number) { return number == 0; }));
+}
+
 TEST_F(LayoutSumsTest, HasTermsOfAll_ShareOfBytesAlone_False) {
   EXPECT_TRUE(sums_.has_terms_of_all());
   EXPECT_FALSE(LayoutSums(LayoutId(3), terms_.view, terms_.buckets, {2, {1}}).has_terms_of_all());

@@ -39,6 +39,15 @@ TEST(ChangeOf, OneIsLost_NeighbourAdoptsItsRank) {
   EXPECT_THAT(change.adoptions[0].ranks, ElementsAre(Rank(1)));
 }
 
+TEST(ChangeOf, OneIsLostAndAnotherComes_TheNewOneAdoptsAllItsRanks) {
+  const ViewChange change =
+      ChangeOf(ViewOf({{1, {0}}, {2, {1, 2}}}), ViewOf({{1, {0}}, {3, {1, 2}}}));
+  EXPECT_THAT(change.LostRanks(), ElementsAre(Rank(1), Rank(2)));
+  ASSERT_EQ(change.adoptions.size(), 1u);
+  EXPECT_EQ(change.adoptions[0].by.incarnation, Incarnation(3));
+  EXPECT_THAT(change.adoptions[0].ranks, ElementsAre(Rank(1), Rank(2)));
+}
+
 TEST(ChangeOf, TwoAreLostAtOnce_RanksOfBothAscending) {
   const ViewChange change = ChangeOf(ViewOf({{1, {2, 5}}, {2, {1}}, {3, {0, 3}}, {4, {4}}}),
                                      ViewOf({{2, {0, 1, 2}}, {4, {3, 4, 5}}}));

@@ -33,6 +33,8 @@ View ThreeRanks() {
   view.first_step = Step(9);
   view.seals = true;
   view.records = true;
+  view.keeps_state = true;
+  view.checkpoint_every = 25;
   return view;
 }
 
@@ -79,6 +81,11 @@ TEST(View, ViewFromProto_OfToProto_IsTheSame) {
   EXPECT_EQ(back->threads, 2);
   EXPECT_TRUE(back->seals);
   EXPECT_TRUE(back->records);
+  EXPECT_TRUE(back->keeps_state);
+  EXPECT_EQ(back->checkpoint_every, 25u);
+  EXPECT_EQ(back->run_id, view.run_id);
+  EXPECT_EQ(back->epoch, CoordinatorEpoch(1));
+  EXPECT_EQ(back->generation, Generation(4));
   EXPECT_EQ(back->members[0].pid, 4711);
   EXPECT_EQ(back->members[1].memory, "a host");
   // 0 stands for none on the wire.

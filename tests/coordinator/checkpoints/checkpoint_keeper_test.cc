@@ -69,9 +69,11 @@ class Worker : public SharedState {
     for (size_t i = 0; i < out.size(); ++i) out[i] = ValueAt(key, begin + i);
     return absl::OkStatus();
   }
-  // Floats from 0 to 1.
+  // Floats from 0 to 1. No rank's tensors, and no parts of a checkpoint, are like others.
   static uint8_t ValueAt(const std::string& key, uint64_t place) {
-    return place % 4 == 3 ? 0x3e : static_cast<uint8_t>(place / 4 + key.size());
+    if (place % 4 == 3) return 0x3e;
+    const uint64_t of_key = key.size() + 5 * static_cast<uint8_t>(key.front());
+    return static_cast<uint8_t>(place / 4 + 7 * (place >> 20) + of_key);
   }
 
  private:
@@ -285,6 +287,29 @@ TEST_F(CheckpointKeeperTest, PlanOf_RanksAreInOrder) {
   const StateSection& ranks = plan->sections()[static_cast<size_t>(plan->FindSection("ranks"))];
   ASSERT_EQ(ranks.tensors.size(), 2);
   EXPECT_EQ(ranks.tensors[0].key, "0/buffers/mean");
+}
+
+TEST_F(CheckpointKeeperTest, PlanOf_RankTen_IsBehindRankNine) {
+  SaveState save;
+  for (const int rank : {10, 9, 2}) {
+    StateDonor& donor = save.donors.emplace_back();
+    for (const char* name : {"ranks", "residuals", "program"}) {
+      v1::StateSection& section = donor.sections.emplace_back();
+      section.set_name(name);
+      v1::StateTensor& tensor = *section.add_tensors();
+      tensor.set_key(absl::StrCat(rank, "/values"));
+      tensor.set_dtype("F32");
+      tensor.add_shape(1);
+    }
+  }
+  const auto plan = PlanOf(save);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->sections().size(), 3u);
+  for (const StateSection& section : plan->sections()) {
+    std::vector<std::string> keys;
+    for (const auto& tensor : section.tensors) keys.push_back(tensor.key);
+    EXPECT_THAT(keys, ElementsAre("2/values", "9/values", "10/values")) << section.name;
+  }
 }
 
 TEST_F(CheckpointKeeperTest, PlanOf_HasWhatCodecsAndProgramsKeep) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tests/coordinator/ledger/ledger_records.h"
@@ -59,6 +60,21 @@ TEST(LedgerReplay, Loss_ViewOfTheOpenStep_IsSoundAndListed) {
   EXPECT_THAT(replay.findings(), IsEmpty());
   ASSERT_EQ(replay.runs()[0].Lost().size(), 1);
   EXPECT_EQ(replay.runs()[0].Lost()[0].cause(), "killed");
+}
+
+TEST(LedgerReplay, LossesOfTwoViewsAndOfTheEnd_AreListedInOrder) {
+  v1::ViewRecord second = View(1, 2, 2), third = View(1, 3, 3);
+  second.add_lost()->set_cause("killed");
+  third.add_lost()->set_cause("silent");
+  third.add_lost()->set_cause("it left");
+  v1::EndRecord end = End();
+  end.add_lost()->set_cause("its session stream broke");
+  const LedgerReplay replay =
+      Replay({Then(RunOf(1, 0, 2), {second, Sealed(2, 2), third, Sealed(3, 3), end})});
+  EXPECT_THAT(replay.findings(), IsEmpty());
+  std::vector<std::string> causes;
+  for (const v1::LostWorker& lost : replay.runs()[0].Lost()) causes.push_back(lost.cause());
+  EXPECT_THAT(causes, ElementsAre("killed", "silent", "it left", "its session stream broke"));
 }
 
 TEST(LedgerReplay, Resume_StepsAgain_LastRecordCounts) {

@@ -122,6 +122,18 @@ TEST_F(MembershipRecordsTest, Ready_WithDigests_RecordsOneOfAllTensors) {
             Xxh3InUse().whole(words, sizeof(words)));
 }
 
+// As with --check-replicas, after some steps only.
+TEST_F(MembershipRecordsTest, Ready_NextStepWithoutDigests_DoesNotRepeatTheOldOnes) {
+  Begin();
+  v1::Ready first = ReadyFor(0, {0, 2});
+  v1::Ready second = ReadyFor(0, {1});
+  for (v1::Ready* ready : {&first, &second}) ready->add_digests()->set_digest(7);
+  Ready(1, first);
+  EXPECT_TRUE(All<RecordStep>(Ready(2, second)).at(0).record.has_digest());
+  Ready(1, ReadyFor(1, {0, 2}));
+  EXPECT_FALSE(All<RecordStep>(Ready(2, ReadyFor(1, {1}))).at(0).record.has_digest());
+}
+
 TEST_F(MembershipRecordsTest, Ready_NextStepWithoutSamples_DoesNotRepeatTheOldOnes) {
   Begin();
   Ready(1, ReadyFor(0, {0, 2}));

@@ -356,6 +356,25 @@ TEST_F(MembershipRecoveryTest, Loss_LayoutsAreServedAnew) {
   EXPECT_EQ(agreed[0].buckets.at(0).bytes, 64u);
 }
 
+TEST_F(MembershipRecoveryTest, Loss_OfARunWithTwoLayouts_BothAreServedAnew) {
+  Begin();
+  for (const uint32_t id : {0, 1}) {
+    v1::Layout layout;
+    layout.set_id(id);
+    layout.add_buckets()->set_bytes(64 + 64 * id);
+    layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
+    for (int session = 1; session <= 3; ++session) {
+      recovering_->OnLayout(SessionId(session), layout, now_);
+    }
+  }
+  const std::vector<AgreeLayout> agreed = All<AgreeLayout>(Broke(2));
+  ASSERT_THAT(agreed, SizeIs(2));
+  for (const int id : {0, 1}) {
+    EXPECT_EQ(agreed[id].layout, LayoutId(id));
+    EXPECT_EQ(agreed[id].buckets.at(0).bytes, 64u + 64u * id);
+  }
+}
+
 TEST_F(MembershipRecoveryTest, Loss_WhileALayoutIsDeclared_IsAgreedByTheOthers) {
   for (const bool declares_first : {true, false}) {
     SCOPED_TRACE(declares_first);

@@ -176,13 +176,13 @@ TEST_F(MembershipStateTest, OnHolds_DeclinedInAnEarlierView_CountsInThisOne) {
 }
 
 // A section with one tensor for each name, and digests of the tensors that all workers have alike.
-// The second of these digests differs at one worker.
+// The second of these digests differs at one worker, unless the copies are sound.
 class NamedTensorTest : public MembershipStateTest {
  protected:
-  std::string CauseOfLoss(const std::vector<std::string>& names, uint32_t digests) {
-    Form();
+  Outcome HoldAll(const std::vector<std::string>& names, uint32_t digests, uint64_t step,
+                  bool sound) {
     v1::Holds holds;
-    holds.set_step(5);
+    holds.set_step(step);
     holds.set_generation(1);
     for (const std::string& name : names) {
       v1::StateSection& section = *holds.add_sections();
@@ -195,11 +195,16 @@ class NamedTensorTest : public MembershipStateTest {
       for (uint32_t tensor = 0; tensor < digests; ++tensor) {
         v1::TensorDigest& digest = *holds.add_digests();
         digest.set_tensor(tensor);
-        digest.set_digest(tensor == 1 && session == 2 ? 8 : 7);
+        digest.set_digest(!sound && tensor == 1 && session == 2 ? 8 : 7);
       }
       outcome = membership_.OnHolds(SessionId(session), holds, now_);
     }
-    const std::vector<TellLoss> losses = All<TellLoss>(outcome);
+    return outcome;
+  }
+  std::string CauseOfLoss(const std::vector<std::string>& names, uint32_t digests,
+                          uint64_t step = 5) {
+    if (step == 5) Form();
+    const std::vector<TellLoss> losses = All<TellLoss>(HoldAll(names, digests, step, false));
     EXPECT_THAT(losses, SizeIs(1));
     return losses.empty() ? "" : losses[0].cause;
   }
@@ -208,6 +213,13 @@ class NamedTensorTest : public MembershipStateTest {
 TEST_F(NamedTensorTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne) {
   EXPECT_THAT(CauseOfLoss({"model", "ranks", "outer", "residuals", "program"}, 2),
               HasSubstr("'outer tensor' of section outer"));
+}
+
+TEST_F(NamedTensorTest, OnHolds_SecondCopyDiffers_NamesTheRightOneAsWell) {
+  const std::vector<std::string> names = {"model", "ranks", "outer"};
+  Form();
+  ASSERT_THAT(All<SaveState>(HoldAll(names, 2, 5, true)), SizeIs(1));
+  EXPECT_THAT(CauseOfLoss(names, 2, 10), HasSubstr("'outer tensor' of section outer"));
 }
 
 TEST_F(NamedTensorTest, OnHolds_ResidualsHaveNoDigests_NamesTheTensorAfterRanks) {

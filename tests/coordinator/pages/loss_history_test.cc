@@ -91,6 +91,17 @@ TEST(LossHistory, GoOn_IsOfTheLastLossAndAddsUp) {
   EXPECT_EQ(history.totals().lost.total(), absl::Seconds(7));
 }
 
+TEST(LossHistory, GoOn_RanksGoToTwoWorkers_AllOfThemCount) {
+  LossHistory history;
+  history.Add(LossOf(2));
+  const Member first{Incarnation(1), "10.10.1.1:4711", {Rank(0), Rank(2), Rank(4)}};
+  const Member second{Incarnation(2), "10.10.1.2:4711", {Rank(1), Rank(3)}};
+  history.GoOn(
+      {Generation(2), Step(7), {{first, {Rank(2), Rank(4)}}, {second, {Rank(3)}}}, std::nullopt});
+  EXPECT_EQ(history.totals().recovered_ranks, 3u);
+  EXPECT_EQ(history.totals().losses, 1u);
+}
+
 TEST(LossHistory, Add_ManyLosses_TheLastHundredAndAllInTheSums) {
   LossHistory history;
   for (int rank = 0; rank < 130; ++rank) history.Add(LossOf(rank));

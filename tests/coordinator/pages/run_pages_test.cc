@@ -109,6 +109,20 @@ TEST_F(RunPagesTest, StatusJson_LossOfSeveralRanks_EachIsCounted) {
   EXPECT_EQ(Status()["failures"]["recomputed_ranks"], 2);
 }
 
+TEST_F(RunPagesTest, StatusJson_RanksGoToTwoWorkers_BothAreThereWithTheirOwn) {
+  history_.losses().Add(
+      {now_, Step(7), {Rank(2), Rank(3)}, "it left", "10.10.1.3:1", 4711, std::nullopt});
+  const Member first = {Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(2)}};
+  const Member second = {Incarnation(2), "10.10.1.2:1", {Rank(1), Rank(3)}};
+  history_.losses().GoOn(
+      {Generation(2), Step(6), {{first, {Rank(2)}}, {second, {Rank(3)}}}, std::nullopt});
+  const json failures = Status()["failures"];
+  EXPECT_EQ(failures["recomputed_ranks"], 2);
+  EXPECT_EQ(failures["last"][0]["carriers"],
+            json::parse(R"([{"address": "10.10.1.1:1", "ranks": [0, 2], "adopted": [2]},
+                            {"address": "10.10.1.2:1", "ranks": [1, 3], "adopted": [3]}])"));
+}
+
 TEST_F(RunPagesTest, StatusJson_LossThatEndsTheRun_NobodyCarriesOn) {
   history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", "", 0, std::nullopt});
   const json loss = Status()["failures"]["last"][0];
@@ -188,6 +202,25 @@ TEST_F(RunPagesTest, StatusJson_RankWithoutSteps_NullLoss) {
   EXPECT_TRUE(Status()["slowest_rank"].is_null());
 }
 
+// As of a program on the library that does not call report_loss.
+TEST_F(RunPagesTest, StatusJson_RankThatTellsNoLoss_HasNone) {
+  done_.loss_told = false;
+  Add(1);
+  EXPECT_FALSE(Status()["ranks"][1].contains("loss"));
+  EXPECT_EQ(Status()["ranks"][1]["iteration_seconds"], 1);
+}
+
+TEST_F(RunPagesTest, StatusJson_Ranks_HaveTheirWorkersAddressesAndState) {
+  status_.mutable_ranks(1)->set_address("10.10.1.2:4711");
+  status_.mutable_ranks(1)->set_state("silent");
+  const json rank = Status()["ranks"][1];
+  EXPECT_EQ(rank["rank"], 1);
+  EXPECT_EQ(rank["address"], "10.10.1.2:4711");
+  EXPECT_EQ(rank["metrics"], "10.10.1.2:9401");
+  EXPECT_EQ(rank["state"], "silent");
+  EXPECT_EQ(rank["steps_done"], 4);
+}
+
 TEST_F(RunPagesTest, StatusJson_LossNotFinite_Null) {
   done_.loss = std::numeric_limits<double>::infinity();
   Add(1);
@@ -234,6 +267,12 @@ TEST_F(RunPagesTest, TargetsJson_WorkerOfSeveralRanks_IsOneTarget) {
 
 TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
   status_.mutable_ranks(1)->set_state("lost");
+  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
+}
+
+// Nobody answers there any more.
+TEST_F(RunPagesTest, TargetsJson_WorkerHasFinished_WithoutIt) {
+  status_.mutable_ranks(1)->set_state("finished");
   EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
 }
 

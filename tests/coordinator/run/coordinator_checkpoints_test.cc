@@ -1,18 +1,26 @@
 // Checkpoints of a run, as the coordinator's HTTP pages, metrics and its next start show them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
+#include "common/state_transfer/state_fetcher.h"
 #include "common/state_transfer/state_service.h"
+#include "common/wire/view.h"
 #include "coordinator/run/coordinator.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
@@ -102,6 +110,17 @@ class CoordinatorCheckpointsTest : public ::testing::Test {
         HttpGet(coordinator_->metrics_address(), "/status.json").value().body);
   }
 
+  // What the coordinator says of the state of a run before `step`.
+  absl::StatusOr<v1::StateCatalog> Describe(const std::string& run_id, uint64_t step) {
+    v1::StateId id;
+    id.set_run_id(run_id);
+    id.set_step(step);
+    StateFetcher fetcher(MakeChannel(coordinator_->address()), "the coordinator", id,
+                         absl::Seconds(10));
+    return fetcher.Describe();
+  }
+  std::string OwnRun() { return absl::HexStringToBytes(Status()["run"].get<std::string>()); }
+
   static constexpr uint64_t kEvery = 4;
 
   const testing::TempDir dir_;
@@ -164,6 +183,67 @@ TEST_F(CoordinatorCheckpointsTest, NextStart_ContinuesTheSameRunInTheNextEpoch) 
   EXPECT_EQ(status["events"][0]["text"], "the run continues the checkpoint before step 4");
   EXPECT_EQ(status["events"][1]["kind"], "started");
   EXPECT_EQ(status["events"][1]["step"], 4);
+}
+
+// The checkpoint says which epoch wrote it.
+TEST_F(CoordinatorCheckpointsTest, NextStart_LedgerIsGone_EpochGrowsAllTheSame) {
+  ASSERT_TRUE(Keep(4));
+  session_.reset();
+  coordinator_.reset();
+  std::filesystem::remove_all(dir_.File("ledger"));
+  Begin();
+  const nlohmann::json status = Status();
+  EXPECT_EQ(status["epoch"], 2);
+  EXPECT_EQ(status["ranks"][0]["steps_done"], 4);
+}
+
+TEST_F(CoordinatorCheckpointsTest, State_RunContinuesNone_IsRefused) {
+  const absl::Status none = Describe(OwnRun(), 4).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("got step 4, expected none, because this run continues no checkpoint"));
+}
+
+TEST_F(CoordinatorCheckpointsTest, State_OfAnotherStepOrRunThanTheOneThatGoesOn_IsRefused) {
+  ASSERT_TRUE(Keep(4));
+  session_.reset();
+  coordinator_.reset();
+  Begin();
+  const auto catalog = Describe(OwnRun(), 4);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  ASSERT_EQ(catalog->sections_size(), 1);
+  EXPECT_EQ(catalog->sections(0).tensors(0).key(), "weight");
+  const absl::Status step = Describe(OwnRun(), 8).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(step)) << step;
+  EXPECT_THAT(std::string(step.message()), HasSubstr("got step 8, expected 4"));
+  const absl::Status run = Describe(ToBytes(MakeRunId()), 4).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(run)) << run;
+}
+
+// For the ledger, a file that must not grow is a full disk.
+TEST_F(CoordinatorCheckpointsTest, StepCannotBeRecorded_ShownWithTheFirstStepBehindIt) {
+  rlimit old = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  rlimit small = old;
+  small.rlim_cur = 1;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  v1::Ready ready;
+  ready.set_generation(1);
+  session_->ReportReady(ready);
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  nlohmann::json status;
+  do {
+    absl::SleepFor(absl::Milliseconds(20));
+    status = Status();
+  } while (status["events"].back()["kind"] != "not-durable" && SteadyNow() < deadline);
+  setrlimit(RLIMIT_FSIZE, &old);
+  const nlohmann::json& event = status["events"].back();
+  EXPECT_EQ(event["kind"], "not-durable");
+  EXPECT_EQ(event["step"], 1);
+  EXPECT_THAT(event["text"].get<std::string>(), HasSubstr("steps are not recorded any more: "));
+  EXPECT_NE(status["not_durable"], "");
+  EXPECT_EQ(status["state"], "running");
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_ledger_durable 0\n"));
 }
 
 }  // namespace

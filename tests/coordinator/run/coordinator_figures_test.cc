@@ -90,6 +90,14 @@ TEST_F(CoordinatorFiguresTest, Metrics_NothingWasSummedHere_WaitIsTheLongerOwnWo
   EXPECT_THAT(metrics, HasSubstr("\ngradwire_rank_lag_seconds_sum{rank=\"1\"} 0.25\n"));
 }
 
+TEST_F(CoordinatorFiguresTest, Metrics_RunIsOver_NoWorkersAreThereAndTheViewStays) {
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_workers 2\n"));
+  TellAStep();
+  const std::string metrics = Get("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_workers 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_generation 1\n"));
+}
+
 TEST_F(CoordinatorFiguresTest, History_OneStep_SameLossAndSumsOfTheRanks) {
   TellAStep();
   const auto points = nlohmann::json::parse(Get("/history.json"))["points"];

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
@@ -28,14 +29,17 @@ CoordinatorOptions ThreeRanks() {
   return options;
 }
 
-// Three workers with a rank each, of which the first hears of each further view.
+// Three workers with a rank each, unless the last one has others. The first hears of each further
+// view.
 class CoordinatorLossesTest : public ::testing::Test {
  protected:
-  CoordinatorLossesTest() : coordinator_(Coordinator::Start(ThreeRanks()).value()) {
+  explicit CoordinatorLossesTest(const CoordinatorOptions& options = ThreeRanks(),
+                                 const std::vector<int>& of_last = {2})
+      : coordinator_(Coordinator::Start(options).value()) {
     std::future<bool> joined[3];
     for (int rank : {0, 1, 2}) {
-      SessionOptions options;
-      options.coordinator = coordinator_->address();
+      SessionOptions session;
+      session.coordinator = coordinator_->address();
       Session::Listener listener;
       if (rank == 0) {
         listener.on_new_view = [this](const View& view) {
@@ -43,10 +47,11 @@ class CoordinatorLossesTest : public ::testing::Test {
         };
       }
       sessions_[rank] = Session::Open(
-                            options, [](const absl::Status&) {}, std::move(listener))
+                            session, [](const absl::Status&) {}, std::move(listener))
                             .value();
-      joined[rank] = std::async(std::launch::async, [this, rank] {
-        return sessions_[rank]->Join(TestHello(rank + 1, {rank})).ok();
+      const std::vector<int> ranks = rank == 2 ? of_last : std::vector<int>{rank};
+      joined[rank] = std::async(std::launch::async, [this, rank, ranks] {
+        return sessions_[rank]->Join(TestHello(rank + 1, ranks)).ok();
       });
     }
     for (std::future<bool>& worker : joined) EXPECT_TRUE(worker.get());
@@ -107,6 +112,34 @@ TEST_F(CoordinatorLossesTest, RunThatGoesOn_NeedsMinWorkersAndShowsWhatHappened)
   EXPECT_EQ(status["events"][2]["kind"], "recovered");
   EXPECT_EQ(status["events"][2]["text"],
             "rank 2 is carried on with rank 0 at 10.10.1.2:1; generation 2 begins with step 0");
+}
+
+CoordinatorOptions FourRanks() {
+  CoordinatorOptions options = ThreeRanks();
+  options.world_size = 4;
+  options.workers = 3;
+  return options;
+}
+
+// The last worker has ranks 2 and 3.
+class LossOfTwoRanksTest : public CoordinatorLossesTest {
+ protected:
+  LossOfTwoRanksTest() : CoordinatorLossesTest(FourRanks(), {2, 3}) {}
+};
+
+TEST_F(LossOfTwoRanksTest, EachOtherCarriesOne_OneLossAndTwoRanks) {
+  Lose(2, 2);
+  const std::string metrics = Get("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_lost_workers_total 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_recoveries_total 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_recovered_ranks_total 2\n"));
+  const auto status = nlohmann::json::parse(Get("/status.json"));
+  EXPECT_EQ(status["failures"]["recomputed_ranks"], 2);
+  ASSERT_EQ(status["events"].size(), 3u);
+  EXPECT_EQ(status["events"][1]["text"], "ranks 2, 3 were lost: its session stream broke");
+  EXPECT_EQ(status["events"][2]["text"],
+            "rank 2 is carried on with rank 0 at 10.10.1.2:1; rank 3 is carried on with rank 1 at "
+            "10.10.1.2:2; generation 2 begins with step 0");
 }
 
 TEST(CoordinatorNeeds, RunBeforeItBegins_AllItsWorkers) {

@@ -55,6 +55,28 @@ TEST(ParseCoordinatorOptions, AllOptions_AreTaken) {
   EXPECT_EQ(parsed->options.workers, 3);
 }
 
+TEST(ParseCoordinatorOptions, OptionsOfASeparateAggregatorAndOfCheckpoints_AreTaken) {
+  const auto separate =
+      ParseCoordinatorOptions({"--aggregate-only", "--coordinator", "10.10.1.1:7", "--advertise",
+                               "10.10.1.2", "--connect-timeout-seconds", "4.5"},
+                              {});
+  ASSERT_TRUE(separate.ok()) << separate.status();
+  EXPECT_TRUE(separate->options.aggregate_only);
+  EXPECT_EQ(separate->options.coordinator, "10.10.1.1:7");
+  EXPECT_EQ(separate->options.advertise, "10.10.1.2");
+  EXPECT_EQ(separate->options.connect_timeout_seconds, 4.5);
+  const auto keeps =
+      ParseCoordinatorOptions({"--run-dir", "d", "--checkpoint-every", "50", "--keep-checkpoints",
+                               "2", "--aggregators", "5", "--http-names", "a.example,b.example"},
+                              {});
+  ASSERT_TRUE(keeps.ok()) << keeps.status();
+  EXPECT_EQ(keeps->options.run_dir, "d");
+  EXPECT_EQ(keeps->options.checkpoint_every, 50u);
+  EXPECT_EQ(keeps->options.keep_checkpoints, 2);
+  EXPECT_EQ(keeps->options.aggregators, 5);
+  EXPECT_EQ(keeps->options.http_names, "a.example,b.example");
+}
+
 TEST(ParseCoordinatorOptions, MoreWorkersThanRanks_IsRefused) {
   EXPECT_EQ(ErrorOf({"--world-size", "2", "--workers", "3"}),
             "--workers: got 3, expected at most --world-size, 2");

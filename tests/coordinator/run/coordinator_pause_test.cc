@@ -75,6 +75,7 @@ class CoordinatorPauseTest : public ::testing::Test {
 TEST_F(CoordinatorPauseTest, OneIsSilent_ShownWithWhoIsThere) {
   const std::string workers = "\ngradwire_workers 1\n";
   EXPECT_THAT(GetWith("/metrics", workers), HasSubstr(workers));
+  EXPECT_EQ(HttpGet(coordinator_->metrics_address(), "/readyz").value().code, 503);
   const auto status = nlohmann::json::parse(Get("/status.json"));
   EXPECT_EQ(status["state"], "paused");
   EXPECT_EQ(status["events"].back()["kind"], "paused");

@@ -240,6 +240,32 @@ TEST(CoordinatorLinger, RunIsOver_StillServesMetricsUntilStopped) {
   lingering.join();
 }
 
+TEST(CoordinatorView, OptionsOfTheRun_AreInIt) {
+  const TempDir dir;
+  CoordinatorOptions options = Options();
+  options.chunk_kib = 3;
+  options.run_dir = dir.File("run");
+  options.checkpoint_every = 7;
+  const auto coordinator = Coordinator::Start(options).value();
+  const auto session = OpenSession(*coordinator);
+  const absl::StatusOr<View> view = session->Join(TestHello(1));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->chunk_bytes, 3072u);
+  EXPECT_TRUE(view->keeps_state);
+  EXPECT_TRUE(view->records);
+  EXPECT_EQ(view->checkpoint_every, 7u);
+}
+
+TEST(CoordinatorView, RunWithoutAFolder_KeepsAndRecordsNothing) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  const auto session = OpenSession(*coordinator);
+  const absl::StatusOr<View> view = session->Join(TestHello(1));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->chunk_bytes, uint64_t{256} << 10);
+  EXPECT_FALSE(view->keeps_state);
+  EXPECT_FALSE(view->records);
+}
+
 TEST(CoordinatorStop, Waiting_EndsWait) {
   const auto coordinator = Coordinator::Start(Options()).value();
   coordinator->Stop("stopped by the test");

@@ -52,6 +52,17 @@ TEST(ImageFormatter, Write_SameShape_ImageItself) {
   EXPECT_THAT(Format(Counting(2, 2, 2), {2, 2, 2}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
+TEST(ImageFormatter, Write_LaterImageOfSeveralChannels_AllItsPlanes) {
+  Dataset dataset = Counting(2, 3, 2);  // three images of 2x1x2
+  dataset.height = 1;
+  dataset.labels = {0, 0, 0};
+  const auto formatter = Make(std::move(dataset), {2, 1, 2}).value();
+  std::vector<float> values(formatter->values_per_image());
+  formatter->Write(2, {}, values.data());
+  EXPECT_EQ(std::lround(values.front()), 9);
+  EXPECT_EQ(std::lround(values.back()), 12);
+}
+
 TEST(ImageFormatter, Write_SmallerOneChannel_PaddedAndRepeated) {
   EXPECT_THAT(Format(Counting(1, 1, 2), {2, 3, 4}),
               ElementsAre(0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0,  //

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <new>
 #include <thread>
 
@@ -61,6 +62,15 @@ TEST(TrainingBatches, Make_FirstStepOfNextEpoch_CountsOn) {
   EXPECT_EQ(batch.epoch, 1);
   EXPECT_EQ(batch.step, Step(2));
   EXPECT_EQ(batch.size(), 4);
+}
+
+TEST(TrainingBatches, Make_BatchesDivideTheEpoch_NoEmptyOneAtItsEnd) {
+  const auto batches = MakeTraining(12, Options(2, 3));  // 6 each
+  EXPECT_EQ(batches->steps_per_epoch(), 2);
+  const Batch last = batches->Make(Step(1), Rank(1)).value();
+  EXPECT_EQ(last.epoch, 0);
+  EXPECT_EQ(last.size(), 3);
+  EXPECT_EQ(batches->Make(Step(2), Rank(1)).value().epoch, 1);
 }
 
 TEST(TrainingBatches, Make_RepeatedSample_Counted) {
@@ -164,6 +174,24 @@ TEST(EvaluationBatches, Make_AllBatches_EachImageOnceInOrder) {
     }
   }
   EXPECT_EQ(seen, 23);
+}
+
+TEST(EvaluationBatches, Make_LaterBatch_HasTheImagesOfItsLabels) {
+  const auto dataset = MakeDataset(23);
+  const auto batches = EvaluationBatches::Create(dataset, kShape, 10).value();
+  const auto formatter = ImageFormatter::Create(dataset, kShape).value();
+  const Batch batch = batches->Make(2);
+  ASSERT_EQ(batch.size(), 3);
+  torch::Tensor expected = torch::empty({3, 32, 32});
+  for (int64_t i = 0; i < 3; ++i) {
+    formatter->Write(20 + i, {}, expected.data_ptr<float>());
+    EXPECT_TRUE(torch::equal(batch.images[i], expected)) << i;
+  }
+}
+
+TEST(EvaluationBatches, Count_BatchesDivideTheSamples_NoEmptyOneAtTheEnd) {
+  EXPECT_EQ(EvaluationBatches::Create(MakeDataset(20), kShape, 10).value()->count(), 2);
+  EXPECT_EQ(EvaluationBatches::Create(MakeDataset(1), kShape, 10).value()->count(), 1);
 }
 
 TEST(EvaluationBatches, Create_BatchSizeZero_InvalidArgument) {
@@ -288,6 +316,27 @@ TEST(Loader, Next_MakeThrows_Internal) {
   const absl::Status status = MakeLoader(make, {Step(7), 9, 4})->Next().status();
   EXPECT_TRUE(absl::IsInternal(status));
   EXPECT_EQ(status.message(), "making the batch of step 7, rank 0: std::bad_alloc");
+}
+
+TEST(Loader, Next_MakeThrowsForALaterRank_StepAndRankAreNamed) {
+  const auto make = [](Step step, Rank rank) -> absl::StatusOr<Batch> {
+    if (step == Step(8) && rank == Rank(5)) throw std::bad_alloc();
+    return OneLabel(step, rank);
+  };
+  const auto loader = MakeLoader(make, {Step(7), 9, 4, {Rank(2), Rank(5)}});
+  for (const uint64_t step : {7, 7, 8}) EXPECT_EQ(loader->Next().value().step, Step(step));
+  EXPECT_EQ(loader->Next().status().message(),
+            "making the batch of step 8, rank 5: std::bad_alloc");
+}
+
+// As with the most epochs that there may be.
+TEST(Loader, Next_MoreStepsThanCanBeCounted_BatchesAllTheSame) {
+  const auto loader = MakeLoader(OneLabel, {Step(0), INT64_MAX, 2, {Rank(0), Rank(1)}});
+  for (const uint64_t step : {0, 0, 1}) {
+    const absl::StatusOr<Batch> batch = loader->Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    EXPECT_EQ(batch->step, Step(step));
+  }
 }
 
 TEST(Loader, Stop_BatchesWaiting_NextGivesCancelled) {

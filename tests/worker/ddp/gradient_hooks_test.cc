@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace gradwire {
 namespace {
 
@@ -127,6 +130,14 @@ TEST_F(GradientHooksTest, End_UnusedParameter_ZeroAndNamed) {
   EXPECT_THAT(hooks_.WithoutGradient(), ElementsAre(1));
 }
 
+TEST_F(GradientHooksTest, Unused_SeveralParameters_Ascending) {
+  Begin();
+  (b_ * 1).sum().backward();
+  EXPECT_THAT(hooks_.Unused(), ElementsAre(0, 2));
+  ASSERT_TRUE(hooks_.End().ok());
+  EXPECT_THAT(hooks_.WithoutGradient(), ElementsAre(0, 2));
+}
+
 TEST_F(GradientHooksTest, End_NotKept_GradIsTakenAway) {
   Begin();
   Backward();
@@ -141,6 +152,23 @@ TEST_F(GradientHooksTest, End_TwoBackwardPasses_FailedPrecondition) {
   const absl::Status status = hooks_.End();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("parameter 2: got a second"));
+  EXPECT_THAT(told_, ElementsAre(0, 1, 2));
+}
+
+// Autograd goes on with the other parameters.
+TEST_F(GradientHooksTest, OnError_SecondGradients_ToldOfOnceAndTheNextPassStartsAnew) {
+  std::vector<absl::Status> errors;
+  PassListener listener;
+  listener.on_error = [&errors](const absl::Status& error) { errors.push_back(error); };
+  hooks_.Begin(0, std::move(listener));
+  Backward();
+  Backward();
+  const absl::Status status = hooks_.End();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(errors, ElementsAre(status));
+  Begin();
+  Backward();
+  EXPECT_EQ(hooks_.End(), absl::OkStatus());
   EXPECT_THAT(told_, ElementsAre(0, 1, 2));
 }
 

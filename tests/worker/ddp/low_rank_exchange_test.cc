@@ -97,6 +97,18 @@ TEST_F(LowRankExchangeTest, Totals_WholeSteps_AreNoShorter) {
   EXPECT_GT(totals.coded_bytes, 0u);
 }
 
+// Neither in a step of whole gradients nor in one of products.
+TEST_F(LowRankExchangeTest, Totals_BytesThatAreNoGradients_AreLeftOut) {
+  MakeExchange(1);
+  EndAtOnce();
+  for (const uint64_t step : {0, 1}) {
+    EXPECT_TRUE(Contribute(step, 2, Floats(4, 1.0f))->done.get_future().get().ok());
+  }
+  const CompressionTotals totals = exchange_->totals().compressed;
+  EXPECT_EQ(totals.whole_bytes, 0u);
+  EXPECT_EQ(totals.coded_bytes, 0u);
+}
+
 // Both ranks of the worker count.
 TEST_F(LowRankExchangeTest, Totals_TwoRanks_WhatIsLeftOutOfBoth) {
   exchange_ = std::make_unique<LowRankExchange>(

@@ -166,6 +166,42 @@ TEST_F(OwnRankBuffersTest, SetRanks_WithoutRewind_AllStartFromTheModule) {
   EXPECT_EQ(Pass(buffers_, 1, 20), 5);
 }
 
+// What was rewound for the view before is no reason to keep anything.
+TEST_F(OwnRankBuffersTest, SetRanks_OnceMoreWithoutRewind_AllStartFromTheModule) {
+  buffers_.SetRanks({Rank(0), Rank(1)});
+  Pass(buffers_, 0, 10);
+  Pass(buffers_, 1, 20);
+  buffers_.Rewind();
+  buffers_.SetRanks({Rank(0), Rank(1)});
+  module_.fill_(5);
+  buffers_.SetRanks({Rank(0), Rank(1)});
+  EXPECT_EQ(Pass(buffers_, 0, 10), 5);
+  EXPECT_EQ(Pass(buffers_, 1, 20), 5);
+}
+
+// A counter of BatchNorm stands between two of its statistics.
+TEST(RankBuffers, Load_SeveralBuffersOfOtherTypes_EachItsOwn) {
+  torch::Tensor first = torch::zeros({2}), counter = torch::zeros({}, torch::kLong),
+                last = torch::zeros({3});
+  const auto set = [&](float value) {
+    first.fill_(value);
+    counter.fill_(static_cast<int64_t>(value) + 1);
+    last.fill_(value + 2);
+  };
+  RankBuffers buffers({first, counter, last}, false, false);
+  EXPECT_EQ(buffers.bytes(), 8u + 8 + 12);
+  buffers.SetRanks({Rank(0), Rank(1)});
+  for (const size_t rank : {0, 1}) {
+    buffers.Load(rank);
+    set(rank == 0 ? 10 : 20);
+    buffers.Store(rank);
+  }
+  buffers.Load(0);
+  EXPECT_TRUE(first.equal(torch::full({2}, 10.0f)));
+  EXPECT_EQ(counter.item<int64_t>(), 11);
+  EXPECT_TRUE(last.equal(torch::full({3}, 12.0f)));
+}
+
 TEST_F(RankBuffersTest, Travel_NoBuffersOrNotBroadcast_No) {
   EXPECT_TRUE(RankBuffers({module_}, true, false).travel());
   EXPECT_FALSE(RankBuffers({module_}, false, false).travel());

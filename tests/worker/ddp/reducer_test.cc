@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -215,6 +216,30 @@ TEST_F(ReducerTest, StartServed_OfTheRoot_ContributesItsParametersAndTakesWhatCo
   EXPECT_EQ(reducer_->mean(0)[0].item<float>(), 3);  // b
   EXPECT_EQ(reducer_->mean(1)[0].item<float>(), 2);  // a
   EXPECT_EQ(a_[0].item<float>(), 2);
+}
+
+// Gives every bucket at once: as many sevens as it holds.
+class GivingExchange : public FakeExchange {
+ public:
+  void Expect(const BucketKey&, absl::Span<uint8_t> result, absl::Time, Done done) override {
+    auto* const values = reinterpret_cast<float*>(result.data());
+    std::fill(values, values + result.size() / sizeof(float), 7.0f);
+    done(absl::OkStatus());
+  }
+};
+
+// Only the root's model counts.
+TEST_F(ReducerTest, StartServed_NotOfTheRoot_ContributesNothingAndHasTheRootsModel) {
+  ReducerOptions options;
+  options.updater = Updater::kServer;
+  Make(options);
+  GivingExchange giving;
+  reducer_->Attach(&giving, LayoutId(0), {Rank(3), Rank(5)});
+  ASSERT_EQ(reducer_->StartServed(absl::Hours(1)), absl::OkStatus());
+  EXPECT_THAT(giving.contributions(), ElementsAre());
+  EXPECT_EQ(a_[1].item<float>(), 7);
+  EXPECT_EQ(b_[1].item<float>(), 7);
+  EXPECT_EQ(buffer_.item<float>(), 7);
 }
 
 }  // namespace

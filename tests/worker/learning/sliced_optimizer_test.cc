@@ -145,6 +145,28 @@ TEST_P(SlicedOptimizerTest, Undo_OfTheFirstStepOrALaterOne_GoesOnAsIfThereHadBee
   }
 }
 
+// As when the run loses workers again and again.
+TEST_P(SlicedOptimizerTest, Undo_InEveryStep_GoesOnAsIfThereHadBeenNone) {
+  torch::manual_seed(1);
+  const torch::Tensor expected = torch::randn({kLarge});
+  const torch::Tensor got = expected.clone();
+  SlicedOptimizer straight = Make({expected}, GetParam().options, GetParam().by_torch);
+  SlicedOptimizer undone = Make({got}, GetParam().options, GetParam().by_torch);
+  for (int step = 0; step < 4; ++step) {
+    const torch::Tensor gradient = torch::randn({kLarge});
+    straight.Step(gradient, RateOf(step));
+    for (int loss = 0; loss < 2; ++loss) {
+      undone.Save();
+      undone.Step(torch::randn({kLarge}), 1);
+      undone.Undo();
+    }
+    undone.Save();
+    undone.Step(gradient, RateOf(step));
+    EXPECT_EQ(Sha256({got}), Sha256({expected})) << "step " << step;
+  }
+  EXPECT_EQ(Sha256(undone.State()), Sha256(straight.State()));
+}
+
 INSTANTIATE_TEST_SUITE_P(AllKinds, SlicedOptimizerTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 

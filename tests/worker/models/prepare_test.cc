@@ -74,6 +74,23 @@ TEST(PrepareModel, PrepareModel_WeightsForOtherClasses_FeaturesAloneUnlessAllIsT
               HasSubstr("'classifier.4.bias': got Float [7], expected Float [10]"));
 }
 
+// All is trained, but the classifier of the file is not the model's.
+TEST(PrepareModel, PrepareModel_HiddenWithWeightsOfTheOldClassifier_FeaturesAreTheFiles) {
+  const testing::TempDir folder;
+  ModelOptions options;
+  options.name = "lenet";
+  const Weights published = WeightsOf(*PrepareModel(options).value());
+  options.weights = folder.path() + "/net.pt";
+  ASSERT_EQ(WriteWeights(options.weights, published), absl::OkStatus());
+  options.hidden = 16;
+  const auto model = PrepareModel(options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Weights weights = WeightsOf(**model);
+  EXPECT_TRUE(weights.at("conv1.weight").equal(published.at("conv1.weight")));
+  EXPECT_EQ(weights.at("classifier.0.bias").numel(), 16);
+  EXPECT_TRUE(weights.at("conv1.weight").requires_grad());
+}
+
 TEST(PrepareModel, PrepareModel_HiddenForMaps_OneScoreEach) {
   ModelOptions options = Frozen("squeezenet1_0", 16);
   options.classes = 7;

@@ -160,6 +160,19 @@ TEST(Agreement, Value_IsTextThatTheOptionTakes) {
   }
 }
 
+// Else ranks could train with rates that differ.
+TEST(Agreement, Value_OfARealNumber_HasAllItsDigits) {
+  WorkerOptions options;
+  options.lr = 0.1234567890123;
+  options.compute_seconds = ComputeSeconds{0.12345678, 1.0 / 3};
+  const auto parsed = Parse({"--lr", AgreedValues(options).at("lr").text, "--compute-seconds",
+                             AgreedValues(options).at("compute-seconds").text});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.lr, options.lr);
+  EXPECT_EQ(parsed->options.compute_seconds->forward, options.compute_seconds->forward);
+  EXPECT_EQ(parsed->options.compute_seconds->backward, options.compute_seconds->backward);
+}
+
 TEST(Agreement, Default_IsShownAsInHelp) {
   EXPECT_EQ(AgreedValues(WorkerOptions()).at("threads").shown,
             "cores per worker, smallest of all hosts");

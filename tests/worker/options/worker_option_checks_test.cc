@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/worker/options/parse.h"
 #include "worker/options/choices.h"
 #include "worker/options/worker_option_parser.h"
@@ -9,6 +12,7 @@
 namespace gradwire {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Parse;
@@ -49,6 +53,28 @@ TEST(CheckWorkerOptions, HalfTypeWithABackEndOfFloat32_IsRefused) {
   EXPECT_TRUE(Parse({"--wire", "bf16"}).ok());  // auto
 }
 
+// The back ends with which these options are taken, in the order of --help.
+std::vector<std::string> BackendsWith(const std::vector<std::string>& options) {
+  std::vector<std::string> names;
+  for (const std::string& name : NamesOf(BackendChoicesWithAuto())) {
+    std::vector<std::string> args = options;
+    args.insert(args.end(), {"--backend", name});
+    if (ErrorOf(args).empty()) names.push_back(name);
+  }
+  return names;
+}
+
+TEST(CheckWorkerOptions, EachBackEnd_TakesWhatItCanDo) {
+  EXPECT_THAT(BackendsWith({"--compress", "int8"}),
+              ElementsAre("coordinator", "sharded", "memory", "auto"));
+  EXPECT_THAT(BackendsWith({"--wire", "fp16"}),
+              ElementsAre("coordinator", "sharded", "ring", "tree", "memory", "auto"));
+  EXPECT_THAT(BackendsWith({"--rank", "0,1"}),
+              ElementsAre("coordinator", "sharded", "ring", "tree", "memory", "auto"));
+  EXPECT_THAT(BackendsWith({"--sync", "parameter-server"}), ElementsAre("coordinator", "sharded"));
+  EXPECT_THAT(BackendsWith({"--connections", "2"}), ElementsAre("coordinator", "sharded", "auto"));
+}
+
 TEST(CheckWorkerOptions, UnknownCompression_IsRefused) {
   EXPECT_EQ(
       ErrorOf({"--compress", "zip"}),
@@ -62,6 +88,8 @@ TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
             "sharded or memory, which decode");
   EXPECT_EQ(ErrorOf({"--compress", "int8", "--wire", "bf16"}),
             "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
+  EXPECT_EQ(ErrorOf({"--compress", "int8", "--wire", "fp32"}),
+            "--compress: got 'int8' with wire fp32 (--wire), expected one of them");
   EXPECT_EQ(ErrorOf({"--compress", "top-k:0.1", "--nesterov"}),
             "--compress: got 'top-k:0.1' with nesterov (--nesterov), expected plain momentum, "
             "which the ranks apply");
@@ -149,6 +177,14 @@ TEST(CheckWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
   }
 }
 
+// It is --evaluate-every that asks for an evaluation.
+TEST(CheckWorkerOptions, InferenceWithEvaluateEvery_NamesIt) {
+  EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--inference", "native"},
+                    {{"GRADWIRE_EVALUATE_EVERY", "2"}}),
+            "--inference trains nothing, so it takes no --evaluate-every; got it in "
+            "GRADWIRE_EVALUATE_EVERY");
+}
+
 TEST(CheckWorkerOptions, HostCoordinatorWithItsPlace_IsTaken) {
   const auto parsed = Parse(
       {"--host-coordinator", "--rank", "0", "--world-size", "2", "--coordinator-metrics", "off"});
@@ -176,6 +212,12 @@ TEST(CheckWorkerOptions, SavedWeightsOfNoFormat_AreRefused) {
   EXPECT_EQ(ErrorOf({"--save-weights", "weights.bin"}),
             "--save-weights: got 'weights.bin', expected a name that ends in .safetensors, .pt or "
             ".pth");
+}
+
+TEST(CheckWorkerOptions, SavedWeightsOfEachFormat_AreTaken) {
+  for (const char* path : {"a.safetensors", "a.pt", "a.pth"}) {
+    EXPECT_EQ(ErrorOf({"--save-weights", path}), "") << path;
+  }
 }
 
 TEST(CheckWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
@@ -226,6 +268,12 @@ TEST(CheckWorkerOptions, ConnectionsWithAuto_AreShardeds) {
   const auto parsed = Parse({"--connections", "2"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->options.backend, "sharded");
+}
+
+TEST(CheckWorkerOptions, ConnectionsOfASyncThatGathers_AreTheCoordinators) {
+  const auto parsed = Parse({"--sync", "gather-scatter", "--connections", "2"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.backend, kAutoOfGathering);
 }
 
 TEST(CheckWorkerOptions, ConnectionsWithABackendOfOne_AreRefused) {

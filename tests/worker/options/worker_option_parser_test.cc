@@ -195,6 +195,10 @@ TEST(ParseWorkerOptions, MasterIpWithPort_KeepsThePort) {
   EXPECT_EQ(Parse({"--master-ip", "host:5"})->options.coordinator, "host:5");
 }
 
+TEST(ParseWorkerOptions, MasterIpOfIpv6_HasTheUsualPort) {
+  EXPECT_EQ(Parse({"--master-ip", "fd00::7"})->options.coordinator, "[fd00::7]:29400");
+}
+
 TEST(ParseWorkerOptions, MasterIpOverSlurm_FlagWins) {
   const auto parsed =
       Parse({"--master-ip", "10.10.1.1"}, {{"SLURM_PROCID", "0"}, {"SLURM_NODELIST", "node[1-2]"}});
@@ -225,6 +229,23 @@ TEST(ParseWorkerOptions, EpochsOverIterationsInEnvironment_EpochsCount) {
   const auto parsed = Parse({"--epochs", "2"}, {{"GRADWIRE_ITERATIONS", "5"}});
   EXPECT_EQ(parsed->options.iterations, 0);
   EXPECT_EQ(parsed->options.epochs, 2);
+}
+
+TEST(ParseWorkerOptions, IterationsOverEpochsInEnvironment_IterationsCount) {
+  const auto parsed = Parse({"--iterations", "5"}, {{"GRADWIRE_EPOCHS", "2"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.iterations, 5);
+}
+
+TEST(ParseWorkerOptions, NumNodesAndWorldSizeOfTwoLayers_HigherOneWins) {
+  const auto flag = Parse({"--num-nodes", "4"}, {{"GRADWIRE_WORLD_SIZE", "2"}});
+  ASSERT_TRUE(flag.ok()) << flag.status();
+  EXPECT_EQ(flag->options.world_size, 4);
+  EXPECT_EQ(flag->sources.at("world-size").name, "--num-nodes");
+  const auto variable = Parse({"--world-size", "2"}, {{"GRADWIRE_NUM_NODES", "4"}});
+  ASSERT_TRUE(variable.ok()) << variable.status();
+  EXPECT_EQ(variable->options.world_size, 2);
+  EXPECT_EQ(variable->sources.at("world-size").name, "--world-size");
 }
 
 TEST(ParseWorkerOptions, DevicesWithoutThreads_ShareTheCores) {
@@ -288,6 +309,9 @@ TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
   EXPECT_EQ(ErrorOf({"--on-nonfinite", "stop", "--sync", "diloco:5"}),
             "--on-nonfinite: got stop with --sync diloco:5 (--sync), expected a sync whose workers "
             "apply the mean of gradients");
+  EXPECT_EQ(ErrorOf({"--on-nonfinite", "skip", "--sync", "parameter-server"}),
+            "--on-nonfinite: got skip with --sync parameter-server (--sync), expected a sync whose "
+            "workers apply the mean of gradients");
   EXPECT_EQ(ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
             "--on-nonfinite: got skip with --compress int8 (--compress), expected none: the "
             "residual that a rank keeps would be infinite, too");

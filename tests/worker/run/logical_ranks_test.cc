@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <ostream>
+#include <string>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
+#include "common/telemetry/trace_log.h"
 #include "common/wire/view.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
@@ -207,6 +211,55 @@ TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithItsBatch) {
     EXPECT_EQ(reports[i].lr, i < 2 ? 0.5 : 0.25) << i;
   }
 }
+
+class PhasesOfRanksTest : public ::testing::TestWithParam<const char*> {};
+
+// A log and a trace say the same of a step: all ranks and pieces of batches count.
+TEST_P(PhasesOfRanksTest, Run_TwoRanksInPieces_PhasesAreTheSumsOfTheSpans) {
+  std::map<std::string, absl::Duration> spans;  // by step and name
+  TrainerOptions options;
+  options.reducer.bucket_cap_bytes = 500;
+  options.micro_batch = 3;
+  options.updates_late = TraitsOfSync(GetParam()).updates_late;
+  if (TraitsOfSync(GetParam()).periodic) options.reducer.updater = Updater::kRank;
+  options.on_span = [&spans](const TraceSpan& span) {
+    spans[absl::StrCat(span.step.value(), " ", span.name)] += span.end - span.begin;
+  };
+  auto trainer = Trainer::Create(std::make_shared<RandomModel>(0), options).value();
+  SyncOptions of_sync;
+  of_sync.total_steps = 3;
+  const auto sync = MakeSynchronizer(GetParam(), &trainer->reducer(), of_sync).value();
+  Recording recording;
+  FoldingExchange folding(2, &recording);
+  folding.AddLayout(LayoutId(0), sync->BucketSpecs());
+  sync->Attach(&folding, LayoutId(0), RanksFrom(0, 1));
+  std::vector<StepRecord> reports;
+  const absl::Status status = RunTrainer(*trainer, Batches(3, 2, RanksFrom(0, 1)), sync.get(),
+                                         [&](absl::Span<const StepRecord> step) {
+                                           reports.insert(reports.end(), step.begin(), step.end());
+                                         });
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(reports.size(), 6u);
+  for (const StepRecord& report : reports) {
+    const auto span = [&](const char* name) {
+      return spans[absl::StrCat(report.step.value(), " ", name)];
+    };
+    EXPECT_EQ(report.phases[Phase::kData], span("data")) << report.step.value();
+    EXPECT_EQ(report.phases[Phase::kForward], span("forward") + span("loss"));
+    EXPECT_EQ(report.phases[Phase::kBackward], span("backward"));
+    // An exchange of models adds its own.
+    EXPECT_GE(report.phases[Phase::kOptimizer], span("optimizer"));
+    if (TraitsOfSync(GetParam()).periodic) continue;
+    EXPECT_EQ(report.phases[Phase::kOptimizer], span("optimizer"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Syncs, PhasesOfRanksTest,
+                         ::testing::Values("all-reduce", "ddp", "local-sgd:2"),
+                         [](const auto& info) {
+                           const std::string sync = info.param;
+                           return sync == "ddp" ? sync : sync.substr(0, sync.find('-'));
+                         });
 
 TEST(LogicalRanks, Run_StepIsSkipped_EachRankTellsIt) {
   Recording recording;

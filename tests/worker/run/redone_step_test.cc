@@ -11,7 +11,10 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
 #include "coordinator/run/coordinator.h"
+#include "gradwire/v1/status.grpc.pb.h"
 #include "tests/support/temp_dir.h"
 #include "worker/data/dataset.h"
 #include "worker/ddp/model_layout.h"
@@ -61,6 +64,7 @@ class DrivenPeer {
     member_ = *std::move(created);
     const auto view = member_->Join(MakeHello(options_, (*dataset)->size()));
     if (!view.ok()) return view.status();
+    worker_ = view->Carrier(Rank(0)).address;
     const auto options = TrainerOptionsOf(options_, {view->world_size, 1, 1}, nullptr);
     if (!options.ok()) return options.status();
     buckets_ = Trainer::Create(model_, *options).value()->reducer().BucketSpecs();
@@ -93,8 +97,20 @@ class DrivenPeer {
     return member_->AwaitSealed(step);
   }
 
+  const std::string& worker() const { return worker_; }
+  // What the worker says of itself.
+  absl::StatusOr<v1::StatusReply> AskWorker() const {
+    grpc::ClientContext context;
+    context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(60)));
+    v1::StatusReply reply;
+    const grpc::Status asked = v1::Status::NewStub(MakeChannel(worker_))->Get(&context, {}, &reply);
+    if (!asked.ok()) return FromGrpc(asked);
+    return reply;
+  }
+
  private:
   const WorkerOptions options_;
+  std::string worker_;  // its address
   std::shared_ptr<Model> model_;
   std::vector<BucketSpec> buckets_;
   LayoutId layout_;
@@ -115,7 +131,10 @@ class RedoneStepTest : public ::testing::Test {
     EXPECT_EQ(BePeer(coordinator->address()), absl::OkStatus());
     EXPECT_EQ(ended.get(), 0);
   }
-  static void TearDownTestSuite() { folder_.reset(); }
+  static void TearDownTestSuite() {
+    folder_.reset();
+    told_.reset();
+  }
 
   static absl::Status BePeer(const std::string& coordinator) {
     DrivenPeer peer(OptionsOfRank(1, coordinator, folder_->path()));
@@ -127,7 +146,13 @@ class RedoneStepTest : public ::testing::Test {
     if (status.ok()) status = peer.Average(kLostIn);
     // The worker contributes the step behind it when it has ended this one, and takes no mean of
     // that before this one is sealed.
-    return status.ok() ? peer.Average(Step(kLostIn.value() + 1)) : status;
+    if (status.ok()) status = peer.Average(Step(kLostIn.value() + 1));
+    if (!status.ok()) return status;
+    absl::StatusOr<v1::StatusReply> told = peer.AskWorker();
+    if (!told.ok()) return told.status();
+    told_ = std::make_unique<v1::StatusReply>(*std::move(told));
+    worker_ = peer.worker();
+    return absl::OkStatus();
   }
 
   static nlohmann::json SummaryOf(int rank) {
@@ -152,8 +177,12 @@ class RedoneStepTest : public ::testing::Test {
   }
 
   static std::unique_ptr<testing::TempDir> folder_;
+  static std::unique_ptr<v1::StatusReply> told_;  // by the worker, just before the loss
+  static std::string worker_;                     // its address
 };
 std::unique_ptr<testing::TempDir> RedoneStepTest::folder_;
+std::unique_ptr<v1::StatusReply> RedoneStepTest::told_;
+std::string RedoneStepTest::worker_;
 
 TEST_F(RedoneStepTest, Log_HasEachStepOnceInOrder) {
   EXPECT_THAT(StepsOf(0), ElementsAre(0, 1, 2, 3, 4));
@@ -164,6 +193,20 @@ TEST_F(RedoneStepTest, Summary_CountsEachStepOnce) {
   EXPECT_EQ(SummaryOf(0)["iterations"], 5);
   EXPECT_EQ(SummaryOf(0)["samples"]["seen"], 10);
   EXPECT_EQ(SummaryOf(1)["iterations"], 3);
+}
+
+// It has ended the step that is lost, but that is not sealed.
+TEST_F(RedoneStepTest, Status_BeforeTheLoss_CountsSealedSteps) {
+  ASSERT_NE(told_, nullptr);
+  EXPECT_EQ(told_->program(), "gradwire-worker");
+  EXPECT_EQ(told_->state(), "running");
+  EXPECT_EQ(told_->generation(), 1u);
+  EXPECT_EQ(told_->world_size(), 2u);
+  ASSERT_EQ(told_->ranks_size(), 1);
+  EXPECT_EQ(told_->ranks(0).rank(), 0u);
+  EXPECT_EQ(told_->ranks(0).address(), worker_);
+  EXPECT_EQ(told_->ranks(0).steps_done(), kLostIn.value());
+  EXPECT_EQ(told_->ranks(0).last_step().step(), kLostIn.value() - 1);
 }
 
 TEST_F(RedoneStepTest, Recovery_BeginsWithTheStepThatIsNotSealed) {

@@ -48,11 +48,15 @@ class RewindTest : public ::testing::TestWithParam<Case> {
     sync_ = MakeSynchronizer(GetParam().sync, &trainer_->reducer()).value();
   }
 
-  // In a view of its own.
-  absl::Status TrainFrom(uint64_t first) {
+  void Attach() {
     exchange_ = std::make_unique<FoldingExchange>(kRanks.size(), &recording_);
     exchange_->AddLayout(LayoutId(0), sync_->BucketSpecs());
     sync_->Attach(exchange_.get(), LayoutId(0), kRanks);
+  }
+
+  // In a view of its own.
+  absl::Status TrainFrom(uint64_t first) {
+    Attach();
     Batches batches(kSteps, static_cast<int>(kRanks.size()), kRanks);
     for (uint64_t i = 0; i < first * kRanks.size(); ++i) batches.Next().value();
     return RunTrainer(*trainer_, std::move(batches), sync_.get());
@@ -95,6 +99,27 @@ TEST_P(RewindTest, Rewind_AnyStep_EachRankEndsAsInTheUndisturbedRun) {
   for (uint64_t lost = 0; lost < kSteps; ++lost) {
     EXPECT_EQ(Recovered(lost, lost), undisturbed) << "step " << lost << " is undone";
     EXPECT_EQ(Recovered(lost, lost + 1), undisturbed) << "step " << lost << " was sealed";
+  }
+}
+
+// Another worker is lost before a step is sealed in the new view; or before one is computed there.
+TEST_P(RewindTest, Rewind_TwiceToTheSameStep_EachRankEndsAsInTheUndisturbedRun) {
+  Make();
+  ASSERT_TRUE(TrainFrom(0).ok());
+  const Hashes undisturbed = HashesOfAll();
+  for (const uint64_t lost : {uint64_t{0}, uint64_t{2}}) {
+    for (const bool computes : {true, false}) {
+      Make();
+      lost_ = Step(lost);
+      EXPECT_TRUE(absl::IsAborted(TrainFrom(0)));
+      trainer_->Rewind(Step(lost));
+      if (computes) EXPECT_TRUE(absl::IsAborted(TrainFrom(lost)));
+      if (!computes) Attach();
+      lost_ = Step(1000);
+      trainer_->Rewind(Step(lost));
+      EXPECT_TRUE(TrainFrom(lost).ok());
+      EXPECT_EQ(HashesOfAll(), undisturbed) << "step " << lost << ", computes: " << computes;
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/wire/chunk.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
@@ -184,6 +185,25 @@ TEST_F(SealTest, BegunAt_UpdatesLateAndSealIsAwaited_ThreeStepsHaveBegun) {
   EXPECT_TRUE(absl::IsAborted(Run(0, 5)));
   for (const int step : {1, 2, 3}) EXPECT_TRUE(trainer_->BegunAt(Step(step)).has_value()) << step;
   EXPECT_LT(*trainer_->BegunAt(Step(1)), *trainer_->BegunAt(Step(3)));
+}
+
+// Else what a loss costs would leave out the wait for the step's data.
+TEST_F(SealTest, BegunAt_AnyStep_BeforeItsDataAreThere) {
+  Make(0);
+  Batches batches(2, kSamples, 0, kSamples);
+  absl::Time asked;  // for the data of the last step
+  const auto next = [&] {
+    absl::StatusOr<Batch> batch = batches.Next();
+    if (batch.ok()) asked = SteadyNow();
+    while (SteadyNow() == asked) {
+    }
+    return batch;
+  };
+  const absl::Status status = trainer_->Run(
+      next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(trainer_->BegunAt(Step(1)).has_value());
+  EXPECT_LE(*trainer_->BegunAt(Step(1)), asked);
 }
 
 TEST_F(SealTest, Rewind_FirstStepOfTheViewIsCompared) {

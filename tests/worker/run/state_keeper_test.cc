@@ -1,14 +1,18 @@
-// The last copy of a worker's state: which one the coordinator gets, and how long the worker waits.
+// The last copy of a worker's state: which one the coordinator gets, and how long the worker waits;
+// and what is restored in a run that was resumed.
 #include "worker/run/state_keeper.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/rpc/grpc_server.h"
+#include "common/state_transfer/state_service.h"
 
 namespace gradwire {
 namespace {
@@ -160,6 +164,136 @@ TEST_F(StateKeeperTest, AwaitLast_RunEnds_SaysHow) {
   const absl::Status end = absl::CancelledError("signal 15");
   member_->Stop(end);
   EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewOf(1), kLongWait), end);
+}
+
+// An owner with one tensor, which it restores.
+class RestoredOwner : public CountingOwner {
+ public:
+  absl::Status RestoreCommon(const StateReader& reader) override {
+    ++common;
+    return reader.Get("model", "weight", weight);
+  }
+  absl::Status RestoreOwn(const StateReader& reader) override {
+    ++own;
+    return reader.Get("model", "weight", weight);
+  }
+
+  torch::Tensor weight = torch::zeros({1});
+  int common = 0, own = 0;
+};
+
+// A keeper with a copy before each step. The coordinator has a checkpoint before kAskedStep, and
+// one before kLastStep.
+class ResumedKeeperTest : public ::testing::Test {
+ protected:
+  ResumedKeeperTest() {
+    server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
+    MemberOptions options;
+    options.endpoint.coordinator = server_.address;
+    options.endpoint.listen = "127.0.0.1:0";
+    member_ = RunMember::Create(options).value();
+    StateKeeper::Run run{1, kLastStep, kStepsPerEpoch};
+    run.optimizer = [](Step) { return v1::OptimizerConfig(); };
+    keeper_ = std::make_unique<StateKeeper>(&owner_, std::move(run), member_.get(), &held_);
+  }
+  ~ResumedKeeperTest() override {
+    held_.Finish();
+    keeper_.reset();
+    member_.reset();
+    server_.Shutdown();
+  }
+
+  static absl::StatusOr<std::shared_ptr<SharedState>> StateBefore(Step step) {
+    if (step != Step(kAskedStep) && step != Step(kLastStep)) {
+      return absl::FailedPreconditionError("there is no such checkpoint");
+    }
+    const auto value = static_cast<float>(step.value());
+    std::shared_ptr<SharedState> state = std::make_shared<StateCopy>(
+        std::vector<StateTensorRef>{{"model", "weight", torch::full({1}, value), true}});
+    return state;
+  }
+  View ViewFrom(uint64_t first) const {
+    View view;
+    view.run_id = run_id_;
+    view.generation = Generation(1);
+    view.first_step = Step(first);
+    view.keeps_state = true;
+    return view;
+  }
+
+  const RunId run_id_ = MakeRunId();
+  StateService service_{[](const RunId&, Step step, Generation) { return StateBefore(step); }};
+  GrpcServer server_;
+  RestoredOwner owner_;
+  std::unique_ptr<RunMember> member_;
+  HeldState held_{[](const v1::Holds&) {}};
+  std::unique_ptr<StateKeeper> keeper_;
+};
+
+// After a loss in the first step, ranks are adopted that nobody has trained; after one in a later
+// step, those that are carried have been trained further than the checkpoint.
+TEST_F(ResumedKeeperTest, ResumeRanks_InLaterViews_OnlyWhileTheFirstStepIsNotDone) {
+  ASSERT_EQ(keeper_->Resume(ViewFrom(kAskedStep)), absl::OkStatus());
+  EXPECT_EQ(owner_.common, 1);
+  EXPECT_EQ(owner_.weight.item<float>(), static_cast<float>(kAskedStep));
+  std::vector<int> restored;
+  for (const uint64_t first : {kAskedStep, kAskedStep, kAskedStep + 1, kLastStep}) {
+    EXPECT_EQ(keeper_->ResumeRanks(ViewFrom(first)), absl::OkStatus());
+    restored.push_back(owner_.own);
+  }
+  EXPECT_THAT(restored, ElementsAre(1, 2, 2, 2));
+  EXPECT_EQ(owner_.common, 1);
+}
+
+TEST_F(ResumedKeeperTest, ResumeRanks_RunBeganAtStep0_RestoresNothing) {
+  EXPECT_EQ(keeper_->Resume(ViewFrom(0)), absl::OkStatus());
+  EXPECT_EQ(keeper_->ResumeRanks(ViewFrom(0)), absl::OkStatus());
+  EXPECT_EQ(owner_.common + owner_.own, 0);
+}
+
+TEST_F(ResumedKeeperTest, Resume_NoSuchCheckpoint_SaysSoAndRestoresNothing) {
+  const absl::Status missing = keeper_->Resume(ViewFrom(kAskedStep + 1));
+  EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition) << missing;
+  EXPECT_EQ(owner_.common, 0);
+}
+
+TEST_F(ResumedKeeperTest, BeforeStep_StepOfTheCheckpoint_IsNotCopiedButTheNext) {
+  ASSERT_EQ(keeper_->Resume(ViewFrom(kAskedStep)), absl::OkStatus());
+  keeper_->BeforeStep(Step(kAskedStep), ViewFrom(kAskedStep));
+  ASSERT_FALSE(held_.step().has_value());
+  keeper_->BeforeStep(Step(kAskedStep + 1), ViewFrom(kAskedStep));
+  EXPECT_EQ(held_.step(), Step(kAskedStep + 1));
+}
+
+// As after an evaluation. The coordinator heeds only copies of the current view.
+TEST_F(ResumedKeeperTest, BeforeStep_TwiceBeforeTheSame_IsCopiedOnceInEachView) {
+  View view = ViewFrom(0);
+  keeper_->BeforeStep(Step(2), view);
+  ASSERT_EQ(held_.step(), Step(2));
+  held_.Release(Step(2), /*written=*/true);
+  keeper_->BeforeStep(Step(2), view);
+  ASSERT_FALSE(held_.step().has_value());
+  keeper_->BeforeStep(Step(3), view);
+  keeper_->BeforeStep(Step(3), view);  // which does not decline it either
+  EXPECT_EQ(held_.step(), Step(3));
+  held_.Release(Step(3), /*written=*/false);
+  view.generation = Generation(2);
+  keeper_->BeforeStep(Step(3), view);
+  EXPECT_EQ(held_.step(), Step(3));
+}
+
+TEST_F(ResumedKeeperTest, AwaitLast_AllStepsWereDoneBefore_CopiesNothing) {
+  ASSERT_EQ(keeper_->Resume(ViewFrom(kLastStep)), absl::OkStatus());
+  EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewFrom(kLastStep), absl::ZeroDuration()),
+            absl::OkStatus());
+  EXPECT_FALSE(held_.step().has_value());
+}
+
+TEST_F(ResumedKeeperTest, AwaitLast_StepsWereDoneSince_Copies) {
+  ASSERT_EQ(keeper_->Resume(ViewFrom(kAskedStep)), absl::OkStatus());
+  EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewFrom(kAskedStep), absl::ZeroDuration()),
+            absl::OkStatus());
+  EXPECT_EQ(held_.step(), Step(kLastStep));
 }
 
 }  // namespace

@@ -230,6 +230,46 @@ TEST_F(StepReporterTest, SummaryOf_CompressedGradients_RatioOfTheWholeRun) {
   EXPECT_EQ(LinesOf(3).back()["compression_ratio"], 8);
 }
 
+TEST_F(StepReporterTest, SummaryOf_TwoEpochs_QualityIsThatOfTheLast) {
+  std::vector<StepRecord> reports(2);
+  for (StepRecord& report : reports) {
+    report.epoch = 1;
+    report.loss = 0.5;
+    report.samples = 8;
+    report.correct = 6;
+  }
+  reporter_->OnEvaluation({{1.5, 0.25, 100}, {2.5, 0.5, 100}});
+  reporter_->OnStep(reports, {});
+  EXPECT_FALSE(reporter_->SummaryOf(1).test.has_value());
+  reporter_->OnEvaluation({{1, 0.5, 100}, {2, 0.75, 100}});
+  const Summary summary = reporter_->SummaryOf(1);
+  EXPECT_EQ(summary.train.loss, 0.5);
+  EXPECT_EQ(summary.train.accuracy, 0.75);
+  EXPECT_EQ(summary.test->accuracy, 0.75);
+  ASSERT_EQ(summary.epochs.size(), 2u);
+  EXPECT_EQ(summary.epochs[0].train.loss, 4);
+  EXPECT_EQ(summary.epochs[0].test->loss, 2.5);
+}
+
+TEST_F(StepReporterTest, SummaryOf_RankIsAdoptedInBetween_MeanNumberOfRanksOfItsIterations) {
+  reporter_->OnStep(std::vector<StepRecord>(2), {});
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  for (int step = 0; step < 2; ++step) reporter_->OnStep(std::vector<StepRecord>(3), {});
+  EXPECT_EQ(reporter_->SummaryOf(0).mean_ranks_of_worker, 3);
+  EXPECT_EQ(reporter_->SummaryOf(1).mean_ranks_of_worker, (2 + 3 + 3) / 3.0);
+}
+
+TEST_F(StepReporterTest, SummaryOf_TwoGroupsInMemory_HasBoth) {
+  StepReporter::Run run{{Rank(1)}, 4, 10, 5};
+  run.in_memory = {{Rank(0), Rank(1)}, {Rank(2), Rank(3)}};
+  const Summary summary =
+      StepReporter::Create(WorkerOptions(), run, &metrics_).value()->SummaryOf(0);
+  EXPECT_THAT(summary.in_memory,
+              ::testing::ElementsAre(::testing::ElementsAre(0, 1), ::testing::ElementsAre(2, 3)));
+}
+
 TEST_F(StepReporterTest, OnStep_TwoRanks_ProgressIsThatOfTheFirst) {
   ::testing::internal::CaptureStderr();
   reporter_ =

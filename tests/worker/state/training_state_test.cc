@@ -198,6 +198,21 @@ TEST(CopyStateTest, Digests_AreOfWhatAllWorkersHaveInCommon) {
   EXPECT_FALSE(one.Copy()->Digests() == other.Copy()->Digests());
 }
 
+// They are compared by number. What a rank has for itself stands before the outer step.
+TEST(CopyStateTest, Digests_WorkersOfOneAndOfTwoRanks_AreTheSame) {
+  StateSetup setup = Make("diloco:2", "sgd", true);
+  std::vector<std::vector<TensorDigest>> digests;
+  for (const int ranks : {1, 2}) {
+    setup.ranks.resize(static_cast<size_t>(ranks), Rank(2));
+    Parts parts(setup, 744);
+    parts.Attach();
+    parts.Train();
+    digests.push_back(parts.Copy()->Digests());
+  }
+  EXPECT_FALSE(digests[0].empty());
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
 TEST(CopyStateTest, Keys_AreThoseOfTorch) {
   Parts parts(Make("ddp", "adam", true), 744);
   parts.Attach();

@@ -7,7 +7,9 @@
 
 #include <ostream>
 #include <set>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/recorded_exchange.h"
@@ -320,6 +322,16 @@ TEST(LocalSync, BeginEvaluation_ModelsApart_ItsExchangeIsInNoStep) {
   EXPECT_EQ(worker.times.back()[Phase::kExposedCommunication], absl::ZeroDuration());
 }
 
+// All models are the anchor; an exchange would be bytes that nobody needs.
+TEST(LocalSync, BeginEvaluation_BehindAnExchange_ExchangesNothing) {
+  OneWorker worker(kDiloco);
+  worker.Train(3);
+  const size_t before = worker.recording.entries.size();
+  ASSERT_TRUE(worker.sync->BeginEvaluation().ok());
+  EXPECT_EQ(worker.recording.entries.size(), before);
+  worker.sync->EndEvaluation();
+}
+
 TEST(LocalSync, Diloco_OuterLrOneAndNoMomentum_BitsOfLocalSgd) {
   for (const int64_t delay : {0, 1}) {
     OneWorker local({"", "local-sgd:3", "sgd", delay, 0.7, 0.9});
@@ -498,6 +510,82 @@ TEST_F(LocalSyncTransfers, OnStepDone_TransferFails_ItsError) {
   };
   Make("local-sgd:1", {});
   EXPECT_EQ(sync_->OnStepDone(Step(0)), absl::UnavailableError("rank 1 is away"));
+}
+
+// Their results would be written to memory of the evaluation alone.
+TEST_F(LocalSyncTransfers, BeginEvaluation_OneBucketFails_ItsErrorAndTheOthersAreCancelled) {
+  ReducerOptions own;
+  own.updater = Updater::kRank;
+  own.bucket_cap_bytes = 0;
+  reducer_ =
+      Reducer::Create({parameter_, torch::ones({2}, torch::requires_grad())}, {}, own).value();
+  sync_ = MakeSynchronizer("local-sgd:3", reducer_.get()).value();
+  sync_->Attach(&exchange_, LayoutId(0), {Rank(0)});
+  const absl::Status gone = absl::UnavailableError("rank 1 is gone");
+  exchange_.on_contribute = [&](const BucketKey& key) {
+    if (key.bucket == Bucket(0)) exchange_.End(0, gone);
+  };
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  EXPECT_EQ(sync_->BeginEvaluation(), gone);
+  EXPECT_EQ(exchange_.under_way(), 0u);
+  EXPECT_EQ(exchange_.cancelled(), gone);
+}
+
+TEST_F(LocalSyncTransfers, BeginEvaluation_DelayedExchangeHasFailed_ItsError) {
+  SyncOptions options;
+  options.delay = 1;
+  options.step_timeout = absl::ZeroDuration();
+  Make("local-sgd:2", options);
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  const absl::Status gone = absl::UnavailableError("rank 1 is gone");
+  exchange_.End(0, gone);
+  EXPECT_EQ(sync_->BeginEvaluation(), gone);
+  EXPECT_THAT(ExchangeSteps(), ElementsAre(0));
+}
+
+// The exchange of step 0 lasts a while, and later ones do not.
+class LocalSyncTimes : public LocalSyncTransfers {
+ protected:
+  LocalSyncTimes() {
+    exchange_.on_contribute = [this](const BucketKey& key) {
+      if (key.step != Step(0)) return exchange_.End(0);
+      peer_ = std::thread([this] {
+        absl::SleepFor(absl::Milliseconds(50));
+        exchange_.End(0);
+      });
+    };
+    Make("local-sgd:1", {});
+  }
+  ~LocalSyncTimes() override {
+    if (peer_.joinable()) peer_.join();
+  }
+
+  std::thread peer_;
+};
+
+TEST_F(LocalSyncTimes, TakeTimes_ExchangeIsAwaited_TheWaitIsNoPartOfTheOptimizer) {
+  const absl::Time begun = SteadyNow();
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  const absl::Duration all = SteadyNow() - begun;
+  const PhaseTimes times = sync_->TakeTimes();
+  EXPECT_LE(times[Phase::kOptimizer] + times[Phase::kExposedCommunication], all);
+}
+
+TEST_F(LocalSyncTimes, TakeTimes_ShortExchangeBehindALongOne_IsItsOwn) {
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  sync_->TakeTimes();
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  const PhaseTimes times = sync_->TakeTimes();
+  EXPECT_GE(times[Phase::kCommunication], absl::ZeroDuration());
+  EXPECT_GE(times[Phase::kExposedCommunication], absl::ZeroDuration());
+}
+
+// As behind an evaluation, whose wait nobody has taken yet.
+TEST_F(LocalSyncTimes, TakeTimes_WaitOfBeforeIsNotTakenYet_IsSubtractedOnce) {
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  EXPECT_GE(sync_->TakeTimes()[Phase::kOptimizer], absl::ZeroDuration());
 }
 
 TEST_F(LocalSyncTransfers, Destruction_ExchangeUnderWay_CancelsIt) {

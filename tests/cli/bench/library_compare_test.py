@@ -1,0 +1,109 @@
+"""bench/library/compare.py: its table and its exit code, with stand-ins for build and ranks."""
+import contextlib
+import io
+import pathlib
+import runpy
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCES))
+from cli.runs import jobs, made_hosts
+
+BENCH = SOURCES / "bench" / "library" / "compare.py"
+
+
+class Hosts(contextlib.nullcontext):
+    """Two hosts, whose commands are (host, words)."""
+    count = 2
+
+    def __enter__(self):
+        return self
+
+    @staticmethod
+    def address(_host):
+        return "127.0.0.1"
+
+    @staticmethod
+    def command(host, argv, _environment):
+        return host, argv
+
+
+class Compare(unittest.TestCase):
+    """`printed`: what the ranks print, by program ("train" is ours) and mode, one after the other."""
+
+    def setUp(self):
+        self.printed, self.started = {}, []
+
+    def jobs(self, _check):
+        started = []
+        made = mock.MagicMock()
+        made.__enter__.return_value = made
+        made.start = lambda _name, command: started.append(command)
+
+        def finish(_deadline):
+            self.assertEqual([host for host, _ in started], [0, 1])
+            argv = started[0][1]
+            place = next(place for place, word in enumerate(argv) if "train" in word)
+            program = pathlib.Path(argv[place]).name
+            self.started.append(program)
+            return next(self.printed[program, argv[place + 1]])
+        made.finish = finish
+        return made
+
+    def add(self, program, mode, *rounds):
+        """Each round: for each rank its (loss, seconds)."""
+        texts = [["".join(f"{loss} {seconds}\n" for loss, seconds in rank) for rank in ranks]
+                 for ranks in rounds]
+        self.printed[program, mode] = iter(texts)
+
+    def compare(self, *words):
+        done = mock.Mock(returncode=0, stdout="")
+        with mock.patch.object(subprocess, "run", return_value=done), \
+                mock.patch.object(jobs, "Jobs", self.jobs), \
+                mock.patch.object(made_hosts.MadeHosts, "alike", lambda *_: Hosts()), \
+                mock.patch("sys.argv", ["compare.py", "--ranks", "2", *words]), \
+                contextlib.redirect_stdout(io.StringIO()) as printed, \
+                self.assertRaises(SystemExit) as end:
+            runpy.run_path(str(BENCH))
+        return end.exception.code, printed.getvalue().splitlines()[2:]
+
+    def test_step_is_the_median_of_all_rounds_and_ranks_without_what_warms_up(self):
+        def ranks(first, second):
+            return [[(1, 9), (1, first), (1, first), (1, 0)], [(1, 9), (1, second), (1, second)]]
+        self.add("train", "plain", ranks(0.001, 0.002), ranks(0.003, 0.004), ranks(0.005, 0.006))
+        self.add("train.py", "plain", ranks(0.007, 0.007), ranks(0.007, 0.007),
+                 ranks(0.001, 0.001))
+        self.assertEqual(self.compare("--modes", "plain"),
+                         (0, ["| plain | 3.5 | 7.0 | 0.50 | 0.0e+00 |"]))
+
+    def test_programs_take_turns_in_an_order_that_changes(self):
+        for program in ("train", "train.py"):
+            self.add(program, "unused", *[[[(1, 1), (1, 1)]] * 2] * 3)
+        self.compare("--modes", "unused")
+        self.assertEqual(self.started, ["train", "train.py", "train.py", "train", "train",
+                                        "train.py"])
+
+    def test_largest_difference_of_any_round_rank_and_mode_counts(self):
+        equal = [[(2, 1), (2, 1)]] * 2
+        other = [equal[0], [(2, 1), (2.002, 1)]]
+        for program in ("train", "train.py"):
+            self.add(program, "uneven", equal, equal)
+        self.add("train", "no-sync", other, equal)
+        self.add("train.py", "no-sync", equal, equal)
+        code, rows = self.compare("--rounds", "2", "--modes", "no-sync", "uneven")
+        self.assertEqual([row.split(" | ")[-1] for row in rows], ["1.0e-03 |", "0.0e+00 |"])
+        self.assertEqual(code, 1)
+
+    def test_rank_with_fewer_passes_is_told(self):
+        self.add("train", "plain", [[(1, 1), (1, 1)], [(1, 1)]])
+        self.add("train.py", "plain", [[(1, 1), (1, 1)], [(1, 1), (1, 1)]])
+        code, rows = self.compare("--rounds", "1", "--modes", "plain")
+        self.assertEqual((code, rows),
+                         ("the two programs did not make the same number of passes", []))
+
+
+if __name__ == "__main__":
+    unittest.main()
