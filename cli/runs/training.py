@@ -87,13 +87,13 @@ def object_of(text, what):
 
 
 def parse_output(text):
-    """Returns a RankOutput. The text has a line of JSON for each iteration and epoch, then perhaps
-    a summary: an object that begins on a line of its own. The summary repeats the epochs."""
+    """Returns a RankOutput. The text has a line of JSON for each iteration, epoch and recovery, then
+    perhaps a summary: an object that begins on a line of its own, which repeats the latter two."""
     lines, summary_start, summary = text.partition("\n{\n")
     output = RankOutput([])
     for line in filter(str.strip, lines.split("\n")):
         record = object_of(line, f"a line that is no JSON object: {line}")
-        if record.get("kind") == "epoch":
+        if "kind" in record:  # of an epoch, or of a recovery after a pause
             continue
         if not is_number(record.get("iteration_seconds")):
             raise Failure("an iteration without iteration_seconds")

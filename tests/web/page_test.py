@@ -165,6 +165,124 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=40), lambda _: {"run": "a", "resolution": 1, "points": points})
         self.wait(lambda: self.text("#beyond") == "1 beyond the scale", "the note")
 
+    def steady(self, steps, **changes):
+        """A history whose steps all take 0.5 s, of which 0.1 s is in no phase."""
+        seconds = {**dict.fromkeys(fake.phases(), 0), "forward": 0.2, "communication": 0.25,
+                   "exposed_communication": 0.2}
+        points = [fake.point(step, iteration_seconds=0.5, longest_seconds=0.6, loss=2.0,
+                             samples_per_second=100, bytes_sent=40_000_000, phase_seconds=seconds)
+                  for step in range(steps)]
+        for step, change in changes.pop("points", {}).items():
+            points[step].update(change)
+        return lambda _: {"run": "a", "resolution": 1, "points": points}
+
+    def tiles(self):
+        return dict(zip(self.texts("#tiles dt"),
+                        zip(self.texts("#tiles .value"), self.texts("#tiles .muted"))))
+
+    def test_tiles_are_means_of_the_last_twenty_steps_and_of_one_rank_s_bytes(self):
+        last = {step: {"iteration_seconds": 1.0, "loss": 4.0, "samples_per_second": 20}
+                for step in range(35, 40)}
+        last[0] = {"iteration_seconds": 90, "loss": 90}
+        self.open(fake.status(step=40), self.steady(40, points=last))
+        tiles = self.tiles()
+        self.assertEqual(tiles["Iteration"], ("625 ms", "mean of 20 steps"))
+        self.assertEqual(tiles["Exposed communication"], ("32 %", "200 ms of 625 ms"))
+        self.assertEqual(tiles["Throughput"], ("80 samples/s", "all ranks"))
+        self.assertEqual(tiles["Loss"], ("2.5", "mean of 20 steps"))
+        # Of four ranks: 10 MB in 0.5 s, in a quarter of the steps in 1 s.
+        self.assertEqual(tiles["Sent by each rank"], ("17.5 MB/s", "140 Mbit/s"))
+        # 156 steps of 625 ms.
+        self.assertIn(" · 1 min 38 s left, until about ", self.text("#progress-text"))
+
+    def test_merged_steps_count_as_many_and_loss_that_is_not_known_not_at_all(self):
+        points = {0: {"steps": 10}, 1: {"step": 10, "steps": 5, "iteration_seconds": 1, "loss": None},
+                  2: {"step": 15, "steps": 5, "iteration_seconds": 2, "loss": 5.0}}
+        self.open(fake.status(step=20), self.steady(3, points=points))
+        tiles = self.tiles()
+        self.assertEqual(tiles["Iteration"], ("1 s", "mean of 20 steps"))
+        self.assertEqual(tiles["Loss"], ("3", "mean of 20 steps"))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") is not None, "the chart")
+        chart.send_keys(Keys.END)
+        self.assertEqual(self.text("#legend-caption"), "Steps 15 to 19")
+
+    def test_legend_has_the_longest_of_any_step_and_what_no_phase_took(self):
+        self.open(fake.status(step=40), self.steady(40, points={30: {"longest_seconds": 0.9}}))
+        self.wait(lambda: self.texts("#legend tbody tr"), "the legend")
+        rows = {label: cells for label, *cells in self.driver.execute_script("""
+            return [...document.querySelectorAll('#legend tbody tr')].map((row) =>
+              [row.querySelector('th span:nth-child(2)').textContent,
+               ...[...row.querySelectorAll('td')].map((cell) => cell.textContent)]);""")}
+        self.assertEqual(self.text("#legend-caption"), "Mean of the last 20 steps")
+        self.assertEqual(rows["iteration"], ["500 ms", ""])
+        self.assertEqual(rows["longest"], ["900 ms", ""])
+        self.assertEqual(rows["forward"], ["200 ms", "40 %"])
+        self.assertEqual(rows["other"], ["100 ms", "20 %"])
+
+    def test_each_rank_has_its_own_times(self):
+        status = fake.status(step=40)
+        status["ranks"][1].update(iteration_seconds=0.5, work_seconds=0.4, loss=1.25)
+        status["ranks"][1]["phase_seconds"]["exposed_communication"] = 0.1
+        status["ranks"][2].update(steps_done=0)
+        self.open(status)
+        cells = {name: self.texts(f"#ranks td[data-label='{name}']")[:3]
+                 for name in ("Loss", "Iteration", "Own work", "Exposed", "Last heard")}
+        self.assertEqual(cells, {"Loss": ["2.1", "1.25", "2.1"],
+                                 "Iteration": ["431 ms", "500 ms", "–"],
+                                 "Own work": ["350 ms", "400 ms", "–"],
+                                 "Exposed": ["19 %", "20 %", "–"],
+                                 "Last heard": ["0.2 s ago"] * 3})
+
+    def test_own_work_is_compared_with_the_median_of_the_others_that_have_some(self):
+        status = fake.status(step=40, ranks=6)
+        for rank, work in zip(status["ranks"], (0.2, 0.3, 0.4, 0.9, 0.8, 0)):
+            rank["work_seconds"] = work
+        status["slowest_rank"] = 4
+        self.open(status)
+        self.assertEqual(self.text("#slowest"),
+                         "Rank 4 holds up the others: its own work takes 800 ms per iteration, "
+                         "450 ms or 129 % more than the median of the others.")
+        self.assertEqual(self.tiles()["Slowest rank"], ("rank 4", "129 % over the others"))
+
+    def test_loss_with_several_carriers_names_each(self):
+        status = fake.with_loss(fake.status(step=30))
+        status["failures"]["last"][0].update(ranks=[2, 3], carriers=[
+            {"address": "a:1", "ranks": [0, 2], "adopted": [2]},
+            {"address": "b:1", "ranks": [1, 3], "adopted": [3]}], first_step=8)
+        self.open(status)
+        self.assertEqual(
+            self.text("#losses .what"), "Ranks 2, 3 were lost: its session stream broke. From step "
+            "8 on: rank 2 on the worker of ranks 0, 2 (a:1); rank 3 on the worker of ranks 1, 3 "
+            "(b:1). 412 ms lost.")
+
+    def test_rank_that_was_lost_twice_is_named_once(self):
+        first = fake.with_loss(fake.status(step=30), lost=2, by=1, step=7)
+        status = fake.with_loss(first, lost=1, by=3, step=9)
+        status["failures"]["last"][0]["ranks"] = [1, 2]
+        status["failures"].update(losses=2, last=[*first["failures"]["last"],
+                                                  *status["failures"]["last"]])
+        self.open(status)
+        self.assertIn("the others also carry ranks 1, 2, so", self.text("#notice"))
+
+    def test_ledger_that_is_not_on_the_disk_any_more_says_why_unless_a_rank_is_silent(self):
+        status = fake.with_loss(fake.status(step=30, not_durable="no space left on device"))
+        self.open(status)
+        self.assertEqual(self.text("#notice"),
+                         "Steps are not recorded any more: no space left on device.")
+        status["ranks"][0]["heard_seconds"] = 5
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "Rank 0 silent for more than 3 s.")
+
+    def test_run_that_is_over_took_until_its_last_event(self):
+        started = time.time() - 1000
+        events = [{"time": started + seconds, "step": 3, "kind": "started", "text": "t"}
+                  for seconds in (0, 125, 60)]
+        self.open(fake.status(step=196, state="finished", reason="all ranks finished",
+                              started=started, events=events))
+        self.assertRegex(self.text("#progress-text"), r"\(100 %\) · 2 min 05 s in all$")
+        self.assertEqual(self.driver.title, "100 % finished · Gradwire")
+
     def test_straggler_is_named_with_its_excess(self):
         status = fake.status(step=40)
         status["ranks"][2] = fake.rank(2, 40, work=0.49)

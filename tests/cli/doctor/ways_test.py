@@ -82,6 +82,20 @@ class Measure(unittest.TestCase):
         self.measure()
         self.assertEqual((FakeAsked.orders, self.found.speed), ([], {}))
 
+    def test_answers_are_of_the_pairs_that_were_asked(self):
+        hosts, listening = hosts_of(6), [{"ports": [5]}] * 6
+        self.found.ports = {Way(a, b): {5: "refused" if {a, b} == {0, 5} or (a, b) == (1, 4) else ""}
+                            for a in range(6) for b in range(6) if a != b}
+        answers = [{"seconds": place, "out": 10 * place, "in": 100 * place, "problem": f"{place}"}
+                   for place in (1, 2)]
+        with mock.patch.object(ways, "await_all", return_value=answers):
+            ways.measure(None, range(6), hosts, listening, [(0, 5), (1, 4), (2, 3)], self.found, None)
+        self.assertEqual([host for host, _ in FakeAsked.orders], [4, 2])
+        self.assertEqual(self.found.speed, {Way(4, 1): 10, Way(1, 4): 100, Way(2, 3): 20,
+                                            Way(3, 2): 200})
+        self.assertEqual(self.found.seconds, {Way(4, 1): 1, Way(1, 4): 1, Way(2, 3): 2, Way(3, 2): 2})
+        self.assertEqual(self.found.problems, {Way(4, 1): "1", Way(2, 3): "2"})
+
     def test_second_measurement_only_betters(self):
         for out, back in ((10, 20), (15, 5), (None, None)):
             self.measure({"seconds": 0.1, "out": out, "in": back, "problem": ""})

@@ -185,6 +185,22 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(json.loads(summary.read_text()),
                              {"ranks": [SUMMARY], "missing_ranks": [1], "coordinator": None})
 
+    def test_each_lost_worker_is_told_of_in_its_own_way(self):
+        after = Loss(frozenset([2, 3]), "its session broke", after_last_step=True)
+        self.supervisor.lost = [Lost("ranks 0-1", "was killed", LOSS, ranks=frozenset([0, 1])),
+                                Lost("ranks 2-3", "ended with exit code 1", after,
+                                     ranks=frozenset([2, 3]))]
+        self.supervisor.late = [Lost("ranks 4-5", "x"), Lost("ranks 6-7", "x")]
+        for rank in range(4, 8):
+            self.file(f"summary-{rank}.json", json.dumps({**SUMMARY, "rank": rank}))
+        self.assertEqual(self.run_all(summaries=0, coordinator=None, workers=4, world_size=8), 0)
+        self.assertEqual([line.removeprefix("gradwire launch: ").split(", and")[0]
+                          for line in self.terminal.lines[ERR]],
+                         ["ranks 0-1 was killed; the others went on with its ranks",
+                          "ranks 2-3 ended with exit code 1; the others did not need it any more",
+                          *(f"ranks {ranks} still existed 10 s after the run had ended well, so the "
+                            "launcher ended it" for ranks in ("4-5", "6-7"))])
+
     def test_missing_summary_is_a_failure(self):
         self.assertEqual(self.run_all(coordinator=None, summaries=1), 1)
         self.assertIn("gradwire launch: no summary of rank 1", self.said())
@@ -233,6 +249,19 @@ class LaunchTest(unittest.TestCase):
         trace = self.folder / "trace.json"
         self.assertEqual(self.run_all(trace=str(trace)), 0)
         self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 3)
+
+    def test_workers_with_several_ranks_have_a_trace_each_and_their_ranks_a_summary_each(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
+        for process in range(3):
+            self.file(f"trace-{process}.json", EVENT)
+        trace, summary = self.folder / "trace.json", self.folder / "all.json"
+        self.assertEqual(self.run_all(summaries=5, workers=2, world_size=5, trace=str(trace),
+                                      summary=str(summary)), 0, self.said())
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 3)
+        self.assertEqual([one["rank"] for one in json.loads(summary.read_text())["ranks"]],
+                         [0, 1, 2, 3, 4])
+        self.assertEqual([member.name for member in self.supervisor.started],
+                         ["coordinator", "ranks 0-2", "ranks 3-4"])
 
     def test_trace_that_is_missing_fails_a_run_that_went_well(self):
         trace = self.folder / "trace.json"

@@ -356,6 +356,34 @@ class Collect(OnHosts):
             self.assertEqual((self.folder / f"trace-{number}.json").read_text(),
                              f"trace-{number}.json")
 
+    def test_ranks_of_a_worker_have_a_file_each_and_workers_a_trace(self):
+        owners = {"a": (0, 1), "b": (2,)}
+        for host, ranks in owners.items():
+            for rank in ranks:
+                self.put(host, f"summary-{rank}.json", b'{"rank": %d}' % rank)
+                self.put(host, f"log-{rank}.jsonl", b"line %d\n" % rank)
+        for host, number in (("a", 0), ("b", 1), ("a", 2)):
+            self.put(host, f"trace-{number}.json")
+        self.collect(world_size=3, trace="t", coordinator={"listen": "0.0.0.0:0"})
+        self.assertEqual(self.names(), [f"{name}{number}.{ending}" for name, ending in (
+            ("run.rank", "jsonl"), ("summary-", "json"), ("trace-", "json")) for number in range(3)])
+        self.assertEqual((self.folder / "summary-2.json").read_bytes(), b'{"rank": 2}')
+
+    def test_all_ranks_of_a_lost_worker_are_asked_for_on_every_host(self):
+        for rank, host in enumerate("aabb"):
+            self.put(host, f"summary-{rank}.json", b'{"ended": {"code": 1}}')
+            self.put(host, f"log-{rank}.jsonl", b"first %d\n" % rank)
+        for rank in (2, 3):
+            self.put("a", f"summary-{rank}.json", b'{"of": "a"}')
+            self.put("a", f"log-{rank}.jsonl", b"then %d\n" % rank)
+        self.supervisor.lost = [Lost("ranks 2-3", "was lost")]
+        self.collect(world_size=4)
+        for rank in (2, 3):
+            self.assertEqual((self.folder / f"run.rank{rank}.jsonl").read_text(),
+                             f"first {rank}\nthen {rank}\n")
+            self.assertEqual((self.folder / f"summary-{rank}.json").read_bytes(), b'{"of": "a"}')
+        self.assertEqual((self.folder / "run.rank1.jsonl").read_text(), "first 1\n")
+
     def test_what_the_coordinator_did_is_on_the_first_host(self):
         self.all_well()
         self.put("a", "aggregation.json", b"{}")

@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tests/coordinator/ledger/ledger_records.h"
+#include "tests/support/temp_dir.h"
 #include "worker/data/sampler.h"
 
 namespace gradwire {
@@ -110,6 +116,10 @@ TEST(LedgerReport, ChangedSampleList_IsFound) {
   ASSERT_GE(verdict.findings.size(), 2);
   EXPECT_THAT(verdict.findings[0], HasSubstr("step 2, rank 0: got 3 samples of epoch 0"));
   EXPECT_THAT(verdict.findings[1], HasSubstr("step 2, rank 1: got 3 samples of epoch 0"));
+  EXPECT_EQ(verdict.samples.steps, 6);
+  EXPECT_THAT(
+      verdict.findings,
+      ::testing::Contains(HasSubstr("epoch 0 of the data: got 16 different samples, expected 21")));
   EXPECT_THAT(VerdictText(report, verdict), HasSubstr("the ledger is not sound: "));
   EXPECT_FALSE(VerdictJson(report, verdict)["sound"].get<bool>());
 }
@@ -225,6 +235,141 @@ TEST(LedgerReport, StepsOfASecondRun_AreCountedAsComputedAgain) {
   EXPECT_THAT(LedgerText(report),
               HasSubstr("7 sealed steps, from 0 to 6; 2 of them computed again"));
   EXPECT_EQ(LedgerJson(report)["steps"]["again"], 2);
+}
+
+// Adds a run in its own segment.
+void AddRun(int segment, const std::vector<Record>& records, LedgerReport* report) {
+  for (const Record& record : records) {
+    ASSERT_TRUE(report->replay.Add({segment, 0, report->end.position.number++, record, 0}).ok());
+  }
+  report->end.segment = segment;
+}
+
+TEST(LedgerReport, StepsOfAThirdRun_AreCountedOnceAsComputedAgain) {
+  std::vector<Record> first = Records();
+  first.pop_back();
+  LedgerReport report;
+  AddRun(1, first, &report);
+  AddRun(2, {StartOf(), testing::Epoch(2), testing::View(2, 1, 4), StepOf(4), StepOf(5)}, &report);
+  AddRun(3, {StartOf(), testing::Epoch(3), testing::View(3, 1, 5), StepOf(5), StepOf(6)}, &report);
+  const LedgerVerdict verdict = Judge(report);
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  const auto json = VerdictJson(report, verdict);
+  EXPECT_EQ(json["again"], 3);
+  EXPECT_EQ(json["sealed"], 7);
+  EXPECT_EQ(json["steps_with_samples"], 7);
+  EXPECT_EQ(json["records"], 20);
+  EXPECT_EQ(json["segments"], 3);
+  EXPECT_EQ(json["epochs"][0]["samples"], kSamples);
+  EXPECT_EQ(json["epochs"][0]["repeats"], 1);
+  const std::string text = VerdictText(report, verdict);
+  EXPECT_THAT(text, HasSubstr("20 records in 3 segments, one chain\n"));
+  EXPECT_THAT(text, HasSubstr("7 sealed steps, from 0 to 6; 3 of them computed again"));
+}
+
+TEST(LedgerReport, RunOfOtherTraining_IsComparedWithItsOwnSettings) {
+  v1::StartRecord other = StartOf();
+  (*other.mutable_settings())["sampler-seed"] = "4";
+  const SamplerOptions options = {testing::kLedgerRanks, true, 4};
+  LedgerReport report;
+  AddRun(1, {StartOf(), testing::Epoch(1), testing::View(1, 1, 0), StepOf(0)}, &report);
+  AddRun(2,
+         {other, testing::Epoch(2), testing::View(2, 1, 0), StepOf(0, options), StepOf(1, options)},
+         &report);
+  const LedgerVerdict verdict = Judge(report);
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_EQ(verdict.samples.steps, 2);
+}
+
+// The first run records no step, the second one goes on in the middle of an epoch.
+TEST(LedgerReport, EpochWhoseFirstStepsAreNotRecorded_IsIncomplete) {
+  v1::StartRecord start = StartOf();
+  start.set_cannot_recover("gloo has no second view");
+  v1::ViewRecord view = testing::View(1, 1, 0);
+  view.mutable_view()->set_seals(false);
+  std::vector<Record> second = {StartOf(), testing::Epoch(2), testing::View(2, 1, 4)};
+  for (uint64_t step = 4; step < 3 * kStepsOfEpoch; ++step) second.emplace_back(StepOf(step));
+  LedgerReport report;
+  AddRun(1, {start, testing::Epoch(1), view}, &report);
+  AddRun(2, second, &report);
+  const LedgerVerdict verdict = Judge(report);
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_THAT(verdict.notes, ElementsAre("the run of coordinator 1 records no step: gloo has no "
+                                         "second view"));
+  ASSERT_THAT(verdict.samples.incomplete, SizeIs(1));
+  EXPECT_EQ(verdict.samples.incomplete[0].epoch, 1);
+  EXPECT_EQ(verdict.samples.incomplete[0].sealed, 2);
+  ASSERT_THAT(verdict.samples.epochs, SizeIs(1));
+  EXPECT_EQ(verdict.samples.epochs[0].epoch, 2);
+  EXPECT_EQ(verdict.samples.epochs[0].read, kSamples);
+  EXPECT_THAT(LedgerText(report), HasSubstr("5 sealed steps, from 4 to 8; none of them"));
+}
+
+// Text of a run whose checkpoint comes between its views, of which the second has another step.
+std::string TextWithTimes() {
+  v1::StartRecord start = StartOf();
+  start.set_time(10);
+  v1::ResumedRecord resumed;
+  resumed.set_step(3);
+  resumed.set_folder("step-000000000003");
+  resumed.set_time(12);
+  v1::ViewRecord first = testing::View(1, 1, 3);
+  first.set_time(11);
+  v1::CheckpointRecord checkpoint;
+  checkpoint.set_step(4);
+  checkpoint.set_folder("step-000000000004");
+  checkpoint.set_time(15);
+  v1::ViewRecord second = testing::View(1, 2, 5);
+  second.set_time(20);
+  v1::LostWorker& lost = *second.add_lost();
+  lost.add_ranks(0);
+  lost.add_ranks(1);
+  lost.set_step(5);
+  lost.set_cause("killed");
+  v1::EndRecord end = testing::End();
+  end.set_time(70);
+  LedgerReport report;
+  AddRun(1,
+         {start, testing::Epoch(1), first, resumed, StepOf(3), StepOf(4), checkpoint, second, end},
+         &report);
+  return LedgerText(report);
+}
+
+TEST(LedgerReport, Text_HasEventsInTheOrderOfTheirTimes) {
+  const std::string text = TextWithTimes();
+  std::vector<std::string> events;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StartsWith(line, "          1  ")) continue;
+    events.emplace_back(absl::StripTrailingAsciiWhitespace(line.substr(24, 29)));
+  }
+  EXPECT_THAT(events, ElementsAre("00:00:10        3  start", "00:00:11        3  view",
+                                  "00:00:12        3  resumed", "00:00:15        4  checkpoint",
+                                  "00:00:20        5  lost", "00:00:20        5  view",
+                                  "00:01:10        5  end"));
+}
+
+TEST(LedgerReport, Text_LostWorkerHasAllItsRanks) {
+  EXPECT_THAT(TextWithTimes(), HasSubstr("5  lost        ranks 0, 1 (): killed\n"));
+}
+
+TEST(LedgerReport, PlacesOfCheckpoints_AreLookedForByNumberAndChain) {
+  const testing::TempDir dir;
+  const std::string folder = LedgerFolder(dir.path());
+  ASSERT_TRUE(std::filesystem::create_directories(folder));
+  LedgerPosition end;
+  const std::string first = testing::SegmentOf(testing::RunOf(1, 0, 2), &end);
+  const LedgerPosition between = end;
+  testing::WriteFile(folder + "/" + SegmentName(1), first);
+  testing::WriteFile(folder + "/" + SegmentName(2),
+                     testing::SegmentOf(testing::RunOf(2, 2, 2), &end));
+  const LedgerPosition other{between.number, between.chain + 1};
+  const LedgerPosition behind{end.number + 1, end.chain};
+  const auto report = ReadReport(dir.path(), {{2, between}, {3, other}, {4, end}, {9, behind}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_THAT(report->missing, SizeIs(2));
+  EXPECT_EQ(report->missing[0].step, 3);
+  EXPECT_EQ(report->missing[1].step, 9);
+  EXPECT_EQ(report->end.segment, 2);
 }
 
 TEST(LedgerReport, RunThatContinuesACheckpoint_EndsBehindItsOwnSteps) {

@@ -116,6 +116,22 @@ class Notes(unittest.TestCase):
                          ["Run r: the log of rank 1 ends with step 2, that of rank 0 with step 4, "
                           "so a worker was lost, or the run still goes on."])
 
+    def test_of_several_ranks_that_end_together_the_lowest_is_the_first_and_the_highest_the_last(self):
+        for steps, first, last in (((5, 3, 3, 5), 1, 3), ((3, 5, 5, 3), 0, 2)):
+            (note,) = self.notes(*(log(f"{rank}", rank, count) for rank, count in enumerate(steps)))
+            self.assertIn(f"the log of rank {first} ends with step 2, that of rank {last} with step 4",
+                          note)
+
+    def test_each_run_has_all_its_notes(self):
+        runs = [make_run(name, [log(f"{name}0", 0, 5), log(f"{name}2", 2, 3)]) for name in "ab"]
+        self.assertEqual([(note.split(":")[0].split(" has")[0], "no log of rank 1" in note)
+                          for note in notes_of(runs)],
+                         [("Run a", True), ("Run a", False), ("Run b", True), ("Run b", False)])
+
+    def test_ten_missing_ranks_are_named_and_eleven_are_counted(self):
+        for highest, which in ((10, "rank 0, 1, 2, 3, 4, 5, 6, 7, 8, 9;"), (11, "11 ranks;")):
+            self.assertIn(f"no log of {which}", self.notes(log("a", highest))[0])
+
     def test_log_that_begins_later_ends_with_its_last_step(self):
         self.assertEqual(self.notes(log("a", 0, 5), log("b", 1, 2, first=3)), [])
         self.assertEqual(self.notes(log("a", 0, 3), log("b", 1, 3, first=4)),

@@ -41,6 +41,22 @@ class Runs(unittest.TestCase):
     def test_samples_a_second_are_of_all_ranks_together(self):
         self.assertAlmostEqual(run_of(*TWO).samples_per_second, 8 / 0.4 + 8 / 0.6)
 
+    def test_bytes_are_a_mean_over_the_steps_of_all_ranks(self):
+        row = run_of(log_line(0, 0, bytes_sent=600) + log_line(0, 1, bytes_sent=0),
+                     log_line(1, 0, bytes_sent=0) + log_line(1, 1, bytes_sent=1000)).row
+        self.assertEqual(row["bytes_sent_per_rank_and_step"], 400)
+
+    def test_first_and_last_loss_are_of_the_steps_that_have_a_finite_one(self):
+        losses = [None, 3.0, 2.0, 1.0, None]
+        row = run_of("".join(log_line(0, step, loss=loss) for step, loss in enumerate(losses))).row
+        self.assertEqual((row["first_loss"], row["last_loss"]), (3.0, 1.0))
+
+    def test_log_that_begins_in_the_middle_has_no_time_of_its_first_iteration(self):
+        run = run_of(log_text(0, 4, 1), log_line(1, 2, 9) + log_line(1, 3, 3))
+        self.assertAlmostEqual(run.row["iteration_seconds_mean"], 1.5)
+        self.assertEqual([(step["step"], step["ranks"]) for step in run.steps],
+                         [(0, 1), (1, 1), (2, 2), (3, 2)])
+
     def test_percentiles_lie_between_the_nearest_values(self):
         log = "".join(log_line(0, step, seconds) for step, seconds in enumerate([9, 1, 2, 3, 4]))
         row = run_of(log).row
@@ -105,6 +121,15 @@ class Steps(unittest.TestCase):
         self.assertEqual(step["longest_iteration_seconds"], 0.6)
         self.assertEqual(step["bytes_received"], 4000000)
 
+    def test_step_has_its_epoch_and_the_means_and_sums_of_its_ranks(self):
+        run = run_of(*("".join(log_line(rank, step, 0.5 + rank, 2 * step, epoch=step // 2,
+                                        samples=8 - rank, bytes_sent=10 * step + rank)
+                               for step in range(4)) for rank in range(2)))
+        step = run.steps[3]
+        self.assertEqual((step["epoch"], step["samples"], step["bytes_sent"], step["loss"],
+                          step["iteration_seconds"]), (1, 15, 61, 6, 1.0))
+        self.assertAlmostEqual(step["backward_seconds"], 0.85)
+
     def test_slowest_rank_is_the_one_that_works_longest_and_not_the_one_that_waits(self):
         def line(rank, iteration, exposed):
             return log_line(rank, 0, iteration, phase_seconds={
@@ -161,6 +186,31 @@ class Figures(unittest.TestCase):
 
     def test_two_setups_have_no_scaling(self):
         self.assertNotIn("scaling", self.names(run_named("a-1", "a"), run_named("b-2", "b", 2)))
+
+    def test_two_setups_with_several_numbers_of_ranks_have_two_lines_each_and_one_name_for_linear(self):
+        runs = [run_named(f"{setup}-{ranks}", setup, ranks) for setup in "ba" for ranks in (4, 1, 2)]
+        series = self.figure("scaling", *runs)["series"]
+        self.assertEqual([(line.get("name"), line.get("dashed", False), line["x"])
+                          for line in series],
+                         [("a", False, [1, 2, 4]), ("linear", True, [1, 4]),
+                          ("b", False, [1, 2, 4]), (None, True, [1, 4])])
+
+    def test_each_run_has_its_own_bar_of_phases_and_its_own_line_of_losses(self):
+        rest = {"data": 0, "forward": 0.1, "backward": 0, "communication": 0,
+                "exposed_communication": 0, "optimizer": 0}
+        runs = [run_named("a", "a"), run_of(log_line(0, 0) + log_line(0, 1, phase_seconds=rest),
+                                            name="b")]
+        bars = {one["name"]: one["values"] for one in self.figure("phases", *runs)["series"]}
+        for name, expected in (("forward", [100, 100]), ("other", [0, 400])):
+            for value, right in zip(bars[name], expected):
+                self.assertAlmostEqual(value, right)
+        self.assertEqual([(line["name"], line["x"]) for line in self.figure("loss", *runs)["series"]],
+                         [("a", [0, 1, 2]), ("b", [0, 1])])
+
+    def test_run_without_times_is_in_the_figure_of_losses_alone(self):
+        runs = [run_named("a", "a"), run_of(log_text(0, 1), name="b")]
+        self.assertEqual(self.figure("iteration-time", *runs)["categories"], ["a"])
+        self.assertEqual(len(self.figure("loss", *runs)["series"]), 2)
 
     def test_one_iteration_has_its_loss_alone(self):
         self.assertEqual(self.names(run_of(log_text(0, 1))), ["loss"])

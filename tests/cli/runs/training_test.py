@@ -81,6 +81,11 @@ class Output(unittest.TestCase):
         output = parse_output(log_text(0, 2, 0.25) + EPOCH + SUMMARY)
         self.assertEqual((output.seconds, output.summary), ([0.25, 0.25], {"rank": 0}))
 
+    def test_recovery_after_a_pause_is_no_iteration(self):
+        recovery = '{"kind":"recovery","rank":0,"generation":2,"lost_ranks":[]}\n'
+        output = parse_output(log_line(0, 0, 0.25) + recovery + log_line(0, 1, 0.5) + SUMMARY)
+        self.assertEqual((output.seconds, output.summary), ([0.25, 0.5], {"rank": 0}))
+
     def test_without_a_summary_it_is_empty(self):
         self.assertEqual(parse_output(log_text(0, 1)).summary, {})
 

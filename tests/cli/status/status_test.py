@@ -137,6 +137,33 @@ class Ask(unittest.TestCase):
         gone = self.failure_of(http_client.Unreachable("connection refused"))
         self.assertEqual((type(gone), gone.exit_code), (status.Unreachable, 75))
 
+    def follow(self, *answers):
+        """Watches; returns what is shown, and what is said."""
+        texts, said = [], []
+        asked = [(body_of(one).decode(), one) if isinstance(one, dict) else one for one in answers]
+        with mock.patch.object(status, "ask", side_effect=asked) as ask, \
+                mock.patch.object(status, "show", texts.append), \
+                mock.patch.object(status, "say", lambda _, text: said.append(text)), \
+                mock.patch.object(status.time, "sleep") as sleep:
+            self.assertEqual(status.follow({"coordinator": "h:1", "watch": True, "json": True,
+                                            "token_file": "", "tls": None}, None), 0)
+        self.assertEqual(ask.call_count, len(answers))
+        self.assertEqual(sleep.call_args_list, [mock.call(1)] * (len(answers) - 1))
+        return texts, said
+
+    def test_watcher_of_a_coordinator_that_is_gone_says_what_it_saw_last(self):
+        texts, (said,) = self.follow(running(), running(step=18), running(step=19),
+                                     status.Unreachable("gone"))
+        self.assertEqual([json.loads(text)["step"] for text in texts], [17, 18, 19])
+        self.assertIn("(last seen: step 19 of 20)", said)
+
+    def test_watcher_of_a_run_that_is_over_does_not_ask_again(self):
+        for state in ("finished", "aborted"):
+            texts, said = self.follow(running(), running(state="paused"), running(state=state))
+            self.assertEqual((len(texts), said), (3, []))
+            texts, said = self.follow(running(state=state))
+            self.assertEqual((len(texts), said), (1, []))
+
     def test_certificates_that_are_of_no_use_are_named(self):
         files = {"cert": "/no/c.pem", "key": "/no/k.key", "ca": "/no/ca.pem"}
         with self.assertRaises(Failure) as raised:

@@ -102,6 +102,14 @@ class Lines(unittest.TestCase):
         self.assertIn("slowest: rank 0, 350.0 ms of own work an iteration; the others 150.0 ms\n",
                       text_of(status))
 
+    def test_rank_whose_own_work_is_not_known_is_not_among_the_others(self):
+        status = running()
+        status["ranks"].append({"rank": 2, "state": "running", "address": "10.10.1.3:29401"})
+        self.assertIn("slowest: rank 1, 350.0 ms of own work an iteration; the others 250.0 ms\n",
+                      text_of(status))
+        status["ranks"][1]["work_seconds"] = None
+        self.assertIn("slowest: rank 1\n", text_of(status))
+
     def test_workers_without_an_address_are_not_taken_for_one(self):
         status = running()
         for rank in status["ranks"]:
