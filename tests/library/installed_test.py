@@ -65,7 +65,7 @@ class InstalledTest(unittest.TestCase):
         cls.examples = cls.folder / "examples"
         run("cmake", "--install", BUILD, "--prefix", cls.prefix)
         run("cmake", "-S", SOURCE / "examples", "-B", cls.examples, "-G", "Ninja",
-            f"-DCMAKE_PREFIX_PATH={cls.prefix}", "-DCMAKE_BUILD_TYPE=Release")
+            f"-DCMAKE_PREFIX_PATH={cls.prefix}", "-DCMAKE_BUILD_TYPE=None")  # compiles faster
         run("cmake", "--build", cls.examples)
         cls.library = next(cls.prefix.glob("lib*/**/libgradwire.so"))
 

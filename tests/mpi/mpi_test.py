@@ -118,12 +118,7 @@ class TrainingTest(unittest.TestCase):
                 self.assertIn("[rank 3] ", text)
 
     def test_losses_are_near_the_folds(self):
-        self.check_losses("ddp", "local-sgd:2")
-
-    def test_mpirun_alone_losses_near_the_folds(self):
-        fold, _ = self.summaries("--sync", "ddp", "--backend", "ring")
-        got = self.under_mpirun("--sync", "ddp", "--backend", "mpi", "--iterations", "5")
-        self.assert_near(got, fold)
+        self.check_losses("ddp")
 
     def test_log_and_summary_follow_each_other_in_the_file_behind_stdout(self):
         """So `gradwire bench` and `experiment` read ranks of mpirun, which mixes their output."""
@@ -153,7 +148,12 @@ class LongTest(TrainingTest, ConformanceTest):
                 self.ranks_of("RunStep_AllKindsOfBuckets*", ranks)
 
     def test_losses_of_other_syncs_are_near_the_folds(self):
-        self.check_losses("all-reduce", "per-layer")
+        self.check_losses("all-reduce", "per-layer", "local-sgd:2")
+
+    def test_mpirun_alone_losses_near_the_folds(self):
+        fold, _ = self.summaries("--sync", "ddp", "--backend", "ring")
+        got = self.under_mpirun("--sync", "ddp", "--backend", "mpi", "--iterations", "5")
+        self.assert_near(got, fold)
 
 
 class WrongStartTest(unittest.TestCase):
@@ -259,6 +259,9 @@ class LossTest(unittest.TestCase):
         os.kill(self.workers()[1], signal.SIGSTOP)
         self.assert_ends(launch, "rank 1")
 
+
+class LongLossTest(LossTest):
+    """Other ways in which a run ends."""
     def test_interrupted(self):
         launch = self.start()
         launch.send_signal(signal.SIGINT)

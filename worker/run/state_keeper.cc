@@ -35,10 +35,8 @@ bool StateKeeper::IsLast(Step next) const {
 }
 
 void StateKeeper::BeforeStep(Step next, const View& view) {
-  if (!view.keeps_state || !schedule_.Take(next, owner_->IsAtBorder())) return;
+  if (!view.keeps_state || !schedule_.Take(next, view.generation, owner_->IsAtBorder())) return;
   if (reader_.has_value() && next == resumed_) return;  // it is that of the checkpoint
-  // An evaluation came in between.
-  if (copied_ == next && copied_in_ == view.generation) return;
   const absl::optional<Step> kept = held_->step();
   if (!kept.has_value() || IsLast(next)) return Copy(next, view);
   v1::Holds declined;

@@ -1,54 +1,75 @@
 #ifndef GRADWIRE_WORKER_STATE_CHECKPOINT_SCHEDULE_H_
 #define GRADWIRE_WORKER_STATE_CHECKPOINT_SCHEDULE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <set>
+#include <utility>
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 
 namespace gradwire {
 
-// Decides before which steps a worker copies its state; all workers decide alike. IsDue and Add may
-// be called from any thread.
+// Decides before which steps a worker copies its state; all workers decide alike. Thread-safe.
 class CheckpointSchedule {
  public:
   // `every`: steps from one copy to the next; 0: none but those of Add, and the last.
   // `total`: number of steps of the run.
   CheckpointSchedule(uint64_t every, uint64_t total) : every_(every), total_(total) {}
 
-  // The coordinator asks for a copy before `step`.
+  // The coordinator asks for a copy before `step`. Does nothing if that step has been begun.
   void Add(Step step) {
     MutexLock lock(&mutex_);
-    asked_.insert(step.value());
+    if (step.value() > seen_) asked_.insert(step.value());
   }
 
   // Whether a copy is due before `next`, the first step that is not done.
   bool IsDue(Step next) const {
     const uint64_t done = next.value();
-    if (done == 0) return false;
-    if (done == total_ || (every_ > 0 && done % every_ == 0)) return true;
     MutexLock lock(&mutex_);
-    return asked_.count(done) > 0;
+    return done > 0 && WasDue(done - 1, done);
   }
 
-  // Called before each step, in order. `at_border`: the state can be copied now. Returns whether to
-  // copy it: a copy is due now, or was due since the last border.
-  bool Take(Step next, bool at_border) {
-    wanted_ = wanted_ || IsDue(next);
-    if (!wanted_ || !at_border) return false;
-    wanted_ = false;
+  // Called before each step, in order within a view; a later view may begin with an earlier step.
+  // `at_border`: the state can be copied now. Returns whether to copy it: since the last copy one
+  // was due. A copy of an earlier view before `next` or later does not count: it is gone.
+  bool Take(Step next, Generation view, bool at_border) {
     MutexLock lock(&mutex_);
-    asked_.erase(asked_.begin(), asked_.upper_bound(next.value()));
+    const uint64_t done = next.value();
+    seen_ = done;
+    if (taken_.empty()) taken_.push_back(done == 0 ? 0 : done - 1);
+    if (std::exchange(view_, view) != view) {
+      while (taken_.size() > 1 && taken_.back() >= done) taken_.pop_back();
+    }
+    if (!at_border || !WasDue(taken_.back(), done)) return false;
+    taken_.push_back(done);
+    if (taken_.size() > kKept) {
+      taken_.pop_front();
+      asked_.erase(asked_.begin(), asked_.upper_bound(taken_.front()));
+    }
     return true;
   }
 
  private:
+  static constexpr size_t kKept = 8;  // more than a later view can go back
+
+  // Whether a copy was due before a step behind `after`, up to `done`.
+  bool WasDue(uint64_t after, uint64_t done) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (after >= done) return false;
+    if (done == total_ || (every_ > 0 && done / every_ > after / every_)) return true;
+    const auto asked = asked_.upper_bound(after);
+    return asked != asked_.end() && *asked <= done;
+  }
+
   const uint64_t every_;
   const uint64_t total_;
-  bool wanted_ = false;
   mutable Mutex mutex_;
+  Generation view_ ABSL_GUARDED_BY(mutex_);
+  uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<uint64_t> asked_ ABSL_GUARDED_BY(mutex_);
+  std::deque<uint64_t> taken_ ABSL_GUARDED_BY(mutex_);  // the first one: where the run began
 };
 
 }  // namespace gradwire

@@ -91,6 +91,8 @@ TEST_F(HeldStateTest, AwaitRelease_SaysWhetherItWasWritten) {
   EXPECT_EQ(held_.AwaitRelease(SteadyNow()), false);
 }
 
+constexpr Generation kView(1);
+
 TEST(CheckpointScheduleTest, IsDue_EveryFewStepsAndAtTheEnd) {
   const CheckpointSchedule schedule(4, 10);
   EXPECT_FALSE(schedule.IsDue(Step(0)));
@@ -104,30 +106,78 @@ TEST(CheckpointScheduleTest, IsDue_EveryFewStepsAndAtTheEnd) {
 TEST(CheckpointScheduleTest, Add_MakesOneStepDue) {
   CheckpointSchedule schedule(0, 10);
   schedule.Add(Step(5));
-  EXPECT_FALSE(schedule.Take(Step(4), true));
+  EXPECT_FALSE(schedule.Take(Step(4), kView, true));
   EXPECT_TRUE(schedule.IsDue(Step(5)));
-  EXPECT_TRUE(schedule.Take(Step(5), true));
-  EXPECT_FALSE(schedule.IsDue(Step(5)));
+  EXPECT_TRUE(schedule.Take(Step(5), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(6), kView, true));
+}
+
+TEST(CheckpointScheduleTest, Add_TooLate_IsTakenByNobody) {
+  CheckpointSchedule schedule(0, 10);
+  EXPECT_FALSE(schedule.Take(Step(5), kView, true));
+  schedule.Add(Step(5));
+  EXPECT_FALSE(schedule.Take(Step(6), kView, true));
 }
 
 TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
   CheckpointSchedule schedule(0, 10);
   schedule.Add(Step(6));
   schedule.Add(Step(3));
-  EXPECT_TRUE(schedule.Take(Step(3), true));
-  EXPECT_FALSE(schedule.Take(Step(4), true));
-  EXPECT_TRUE(schedule.Take(Step(6), true));
-  EXPECT_FALSE(schedule.Take(Step(7), true));
-  EXPECT_TRUE(schedule.Take(Step(10), true));  // the end
+  EXPECT_TRUE(schedule.Take(Step(3), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(4), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(6), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(7), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(10), kView, true));  // the end
 }
 
 TEST(CheckpointScheduleTest, Take_NotAtABorder_IsDueAtTheNext) {
   CheckpointSchedule schedule(4, 100);
-  EXPECT_FALSE(schedule.Take(Step(4), false));
-  EXPECT_FALSE(schedule.Take(Step(5), false));
-  EXPECT_TRUE(schedule.Take(Step(6), true));
-  EXPECT_FALSE(schedule.Take(Step(7), true));
-  EXPECT_TRUE(schedule.Take(Step(8), true));
+  EXPECT_FALSE(schedule.Take(Step(4), kView, false));
+  EXPECT_FALSE(schedule.Take(Step(5), kView, false));
+  EXPECT_TRUE(schedule.Take(Step(6), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(7), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(8), kView, true));
+}
+
+// A worker is lost after the copy, and the step before is done again.
+TEST(CheckpointScheduleTest, Take_AgainInALaterView_WhatWasAskedForIsDueAgain) {
+  CheckpointSchedule schedule(0, 100);
+  schedule.Add(Step(7));
+  EXPECT_FALSE(schedule.Take(Step(6), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(7), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(7), kView, true));  // behind an evaluation
+  EXPECT_FALSE(schedule.Take(Step(6), Generation(2), true));
+  EXPECT_TRUE(schedule.Take(Step(7), Generation(2), true));
+  EXPECT_TRUE(schedule.Take(Step(7), Generation(3), true));
+  EXPECT_FALSE(schedule.Take(Step(8), Generation(4), true));
+}
+
+// As on a worker that had not come to the border.
+TEST(CheckpointScheduleTest, Take_BorderAgainInALaterView_IsDueThere) {
+  CheckpointSchedule schedule(4, 100);
+  schedule.Add(Step(10));
+  EXPECT_TRUE(schedule.Take(Step(8), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(10), kView, false));
+  EXPECT_TRUE(schedule.Take(Step(11), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(11), Generation(2), false));
+  EXPECT_TRUE(schedule.Take(Step(12), Generation(2), true));
+}
+
+TEST(CheckpointScheduleTest, Take_RunThatResumes_NothingFromBeforeIsDue) {
+  CheckpointSchedule schedule(4, 100);
+  EXPECT_FALSE(schedule.Take(Step(18), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(19), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(20), kView, true));
+}
+
+TEST(CheckpointScheduleTest, Take_ManyTimes_WhatIsAskedForIsStillTaken) {
+  CheckpointSchedule schedule(0, 100);
+  for (int step = 1; step <= 40; ++step) {
+    schedule.Add(Step(step));
+    EXPECT_TRUE(schedule.Take(Step(step), kView, true)) << step;
+  }
+  EXPECT_FALSE(schedule.Take(Step(41), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(40), Generation(2), true));
 }
 
 }  // namespace
