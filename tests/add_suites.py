@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes to OUT, for ctest, a test FOLDER.SUITE for each suite of a GoogleTest program.
+"""Writes to OUT, for ctest, a test FOLDER.SUITE for each suite of a GoogleTest program, except those
+whose names begin with Long.
 
     tests/add_suites.py PROGRAM FOLDER OUT
 
-A program that loads libtorch takes most of a second to start, so
-that a start for each case (gtest_discover_tests) takes minutes in all."""
+A start for each case (gtest_discover_tests) takes minutes in all, above all of programs that load
+libtorch."""
 
 import pathlib
 import re
@@ -23,7 +24,7 @@ def main():
     program, folder, out = options.program, options.folder, options.out
     listed = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True)
     # "Suite.", perhaps with "  # TypeParam = ...", and under it the cases, indented.
-    suites = re.findall(r"^(\S+)\.(?:  #.*)?$", listed.stdout, re.MULTILINE)
+    suites = re.findall(r"^(?!Long)(\S+)\.(?:  #.*)?$", listed.stdout, re.MULTILINE)
     lines = []
     for suite in suites:
         name = f"[=[{folder}.{suite}]=]"
