@@ -197,6 +197,13 @@ class Bottleneck(unittest.TestCase):
             "rank, the others' 25.0 ms (most of it waiting for data); look at what else its host does, "
             "or give it another.")
 
+    def test_straggler_that_took_over_a_rank_late_has_times_for_each_that_it_carried(self):
+        # 100 ms for 1.25 ranks on average, although it carries two at the end.
+        late = carries([0, 2], 1.25, adopted=[2])
+        self.assertIn("the worker of ranks 0, 2, whose own work takes 80.0 ms an iteration for each rank, "
+                      "the others' 40.0 ms",
+                      judged(rank(0, **late), rank(1, exposed=0.06), rank(2, **late)))
+
     def test_what_a_straggler_loses_counts_for_all_ranks_that_it_carries(self):
         # 8 ms for each rank, so 16 of 100 ms; the others wait for both.
         sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),

@@ -303,6 +303,14 @@ class OnHosts(unittest.TestCase):
             environment = made.program(rank, "10.10.1.1:5").command.environment
             self.assertEqual(environment["LOCAL_RANK"], local)
 
+    def test_hosts_with_different_numbers_of_programs_count_from_their_own_first(self):
+        sites = [Site("/tmp/a", range(0, 3), "link a", "10.10.1.1", cores=5),
+                 Site("/tmp/b", range(3, 5), "link b", "10.10.1.2", cores=3)]
+        made = Members({**REQUEST, "program": "/bin/sh", "workers": 5, "world_size": 5,
+                        "coordinator": {}}, [], "/scratch", {}, sites)
+        self.assertEqual([made.program(rank, "10.10.1.1:5").command.environment["LOCAL_RANK"]
+                          for rank in range(5)], ["0", "1", "2", "0", "1"])
+
     def test_each_program_runs_on_its_host_and_knows_how_many_are_there(self):
         made = self.made(program="/bin/sh", world_size=3)
         programs = [made.program(rank, "10.10.1.1:5") for rank in range(3)]

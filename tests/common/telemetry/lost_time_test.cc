@@ -13,6 +13,14 @@ TEST(LostTime, Describe_TotalAndParts) {
   EXPECT_EQ(Describe(kLost), "0.412 s: computing 0.321, waiting 0.041, connecting 0.050");
 }
 
+TEST(LostTime, Add_EachPartByItself) {
+  LostTime sum = kLost;
+  sum += {absl::Milliseconds(1), absl::Milliseconds(2), absl::Milliseconds(4)};
+  EXPECT_EQ(sum.computing, absl::Milliseconds(322));
+  EXPECT_EQ(sum.waiting, absl::Milliseconds(43));
+  EXPECT_EQ(sum.connecting, absl::Milliseconds(54));
+}
+
 TEST(LostTime, FromProto_OfToProto_TheSame) {
   const LostTime lost = FromProto(ToProto(kLost));
   EXPECT_EQ(lost.computing, kLost.computing);
