@@ -4,6 +4,7 @@ import base64
 import json
 import pathlib
 import sys
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -270,6 +271,13 @@ class Answers(unittest.TestCase):
         said = lab_answers.longer_or_shorter(measured(times={(1, 128): 5.0}))
         self.assertIn("longer: 1857.2 s with a batch of 128, 1172.2 s with 32, because of the work "
                       "that is done once in each iteration.", said)
+
+    def test_q1_says_longer_because_of_the_passes(self):
+        costs = [types.SimpleNamespace(batch=batch, epoch=once + computing, once=once, steps=steps,
+                                       computing=computing, ms_per_sample=1.0)
+                 for batch, steps, once, computing in ((32, 8, 10.0, 30.0), (128, 2, 11.0, 60.0))]
+        self.assertIn("longer: 71.0 s with a batch of 128, 40.0 s with 32, because of the forward and "
+                      "backward passes.", lab_answers.because_of_batch(*costs))
 
     def test_q1_says_neither_where_the_claim_is_not_confirmed(self):
         three = setting_of({**SCALE, "batches": (32, 128, 256)})

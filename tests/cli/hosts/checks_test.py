@@ -123,6 +123,15 @@ class Files(unittest.TestCase):
             "host b: '/d': y differ from those of a, expected the same; copy them: "
             "deploy/provision --data /d"])
 
+    def test_files_that_one_host_has_too_many_or_too_few_are_named(self):
+        same, more, less = data(x=[1, "s"], y=[2, "t"]), data(x=[1, "s"], y=[2, "t"], z=[1, "v"]), \
+            data(x=[1, "s"])
+        hosts = [host(name, ("e", "10.0.0.1", 8), data=found)
+                 for name, found in (("a", same), ("b", more), ("c", same), ("d", less))]
+        said = list(checks.data(hosts, "/d"))
+        self.assertEqual([line.split(" differ from")[0] for line in said],
+                         ["host b: '/d': z", "host d: '/d': y"])
+
     def test_nobody_has_data(self):
         self.assertEqual(len(list(checks.data([host("10.0.0.1", data=data())], "/d"))), 1)
 
