@@ -15,6 +15,7 @@ namespace {
 using ::gradwire::testing::BusyPort;
 using ::gradwire::testing::UnusedAddress;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 absl::Status OpenError(SessionOptions options) {
@@ -38,6 +39,18 @@ TEST(SessionOpen, NobodyListens_WaitsLongerEachTime) {
   options.connect_timeout = absl::Milliseconds(600);
   // After 0, 0.1, 0.3 and 0.6 s.
   EXPECT_THAT(std::string(OpenError(options).message()), HasSubstr("; 4 attempts)"));
+}
+
+// After 0, 0.1 and 0.3 s; 0.1 s is left then, and not the 0.4 s of the next wait.
+TEST(SessionOpen, NobodyListens_LastWaitEndsAtTheTimeout) {
+  SessionOptions options;
+  options.coordinator = UnusedAddress();
+  options.connect_timeout = absl::Milliseconds(400);
+  ::testing::internal::CaptureStdout();
+  EXPECT_FALSE(OpenError(options).ok());
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(log, HasSubstr("attempt 2, next in 0.2 s"));
+  EXPECT_THAT(log, Not(HasSubstr("next in 0.4 s")));
 }
 
 TEST(SessionOpen, UnknownName_SaysSo) {
