@@ -28,7 +28,7 @@ OptionValue Integer(int* field, int min, int max = INT32_MAX);
 OptionValue Integer(int64_t* field, int64_t min, int64_t max = INT64_MAX);
 OptionValue Integer(uint64_t* field, uint64_t min, uint64_t max = UINT64_MAX);
 
-// Returns the shortest text, of six digits or more, that reads as the same number.
+// Returns a text that reads as the same finite number: six digits, or as many more as that takes.
 std::string RealText(double number);
 
 // Finite numbers; `above` excludes its bound, `from` includes it.

@@ -280,6 +280,13 @@ TEST(Averaging, BroadcastBuffers_Off_RanksKeepTheirOwn) {
   constexpr size_t kFloatBytes = kBufferBytes - 8 * 8;
   EXPECT_THAT(run.Distinct("buffers"), SizeIs(2));
   EXPECT_EQ(run.ranks[0]["buffers"].get<std::string>().size(), (kFloatBytes + 2) / 3 * 4);
+  const LaunchResult on_one_worker =
+      RunLaunch(1, TinyRun(3) + kGatherScatter + Options{"--broadcast-buffers", "false"},
+                {"--world-size", "2"});
+  ASSERT_THAT(on_one_worker.ranks, SizeIs(2)) << on_one_worker.err;
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(on_one_worker.ranks[rank]["buffers_sha256"], run.ranks[rank]["buffers_sha256"]);
+  }
 }
 
 TEST(Averaging, Cifar10_OneEpochAndEvaluate_ReportsTestAccuracy) {

@@ -67,9 +67,11 @@ class CheckpointSchedule {
   const uint64_t total_;
   mutable Mutex mutex_;
   Generation view_ ABSL_GUARDED_BY(mutex_);
-  uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;  // step of the last Take
   std::set<uint64_t> asked_ ABSL_GUARDED_BY(mutex_);
-  std::deque<uint64_t> taken_ ABSL_GUARDED_BY(mutex_);  // the first one: where the run began
+  // Steps of the latest copies, ascending. Before the first copies, the step before this process's
+  // first one stands in front.
+  std::deque<uint64_t> taken_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire
