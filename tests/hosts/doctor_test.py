@@ -19,13 +19,7 @@ class DoctorTest(unittest.TestCase):
         cls.data.mkdir()
         (cls.data / "batch.bin").write_bytes(b"x" * 100)
         for host in range(3):
-            cls.shape(host, RATE)
-
-    @classmethod
-    def shape(cls, host, rate):
-        """What it sends."""
-        cls.hosts.run(host, ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate,
-                             "burst", "64kb", "latency", "100ms"])
+            cls.hosts.limit_rate(host, RATE)
 
     def doctor(self, *words, lines=()):
         return self.hosts.gradwire("doctor", "--hostfile", self.hosts.hostfile(*lines),
@@ -92,8 +86,8 @@ class DoctorTest(unittest.TestCase):
         self.assert_found("data", "host 10.10.1.2: ", "batch.bin differ from those of 10.10.1.1")
 
     def test_link_at_a_tenth(self):
-        self.shape(1, TENTH)
-        self.addCleanup(self.shape, 1, RATE)
+        self.hosts.limit_rate(1, TENTH)
+        self.addCleanup(self.hosts.limit_rate, 1, RATE)
         self.assert_found("links", "10.10.1.2 → 10.10.1.1: got 0.0", "10.10.1.2 → 10.10.1.3: got")
 
     def test_name_resolved_to_another_network(self):

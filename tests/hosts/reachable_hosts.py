@@ -96,6 +96,11 @@ class ReachableHosts(Hosts):
         file = self.file(f"{pathlib.Path(target).name}.{host}", text)
         self.run(host, ["mount", "--bind", file, target])
 
+    def limit_rate(self, host, rate):
+        """Of what it sends; tc's words, such as "200mbit"."""
+        self.run(host, ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate,
+                        "burst", "64kb", "latency", "100ms"])
+
     def others(self, host):
         """What runs there beside sshd."""
         return {pid: words for pid, words in self.processes(host).items()

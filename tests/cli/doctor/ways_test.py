@@ -138,24 +138,39 @@ class Explore(unittest.TestCase):
                 for peer in asked.order]
 
     def measured(self, asked):
-        is_slow = {asked.link, asked.order["address"]} <= {0, 1, "10.0.0.1", "10.0.0.2"}
+        """The ways between the first two are fast from the round `fast_from` on."""
+        is_slow = ({asked.link, asked.order["address"]} <= {0, 1, "10.0.0.1", "10.0.0.2"} and
+                   len(self.rounds) < self.fast_from)
         return {"seconds": 1e-4, "out": 1e6 if is_slow else 1e8, "in": 2e6 if is_slow else 2e8,
                 "problem": ""}
 
-    def test_all_ways_are_tried_and_slow_pairs_are_measured_again_each_alone(self):
-        self.rounds = []
+    def explore(self, fast_from=100):
+        self.rounds, self.fast_from = [], fast_from
         listening = [{"ports": [5], "udp": 6}] * 3
         with mock.patch.object(ways, "Asked", Explored), \
                 mock.patch.object(ways, "await_all", self.answer), \
                 mock.patch.object(ways, "served", lambda *_: listening):
-            found = ways.explore(None, [0, 1, 2], hosts_of(3), 29400, None)
+            return ways.explore(None, [0, 1, 2], hosts_of(3), 29400, None)
+
+    def measured_pairs(self):
+        return len([pair for pairs in self.rounds[1:] for pair in pairs])
+
+    def test_all_ways_are_tried_and_slow_pairs_are_measured_again_each_alone(self):
+        found = self.explore()
         every = {Way(start, end) for start in range(3) for end in range(3) if start != end}
         self.assertEqual((set(found.ports), set(found.small), set(found.speed)), (every,) * 3)
         self.assertEqual({way for way, arrives in found.large.items() if not arrives},
                          {Way(0, 2), Way(1, 2)})
         self.assertEqual((found.speed[Way(0, 1)], found.speed[Way(1, 0)]), (1e6, 2e6))
-        self.assertEqual(len([pair for pairs in self.rounds[1:] for pair in pairs]), 3 + 1)
+        self.assertEqual(self.measured_pairs(), 3 + ways.TIMES_AGAIN)
         self.assertEqual(self.rounds[-1], [(0, "10.0.0.2")])
+
+    def test_pair_that_is_fast_when_it_is_measured_again_is_not_slow(self):
+        rounds_before = 1 + 3  # the tries, and three pairs
+        found = self.explore(fast_from=rounds_before + ways.TIMES_AGAIN)
+        self.assertEqual((found.speed[Way(0, 1)], found.speed[Way(1, 0)]), (1e8, 2e8))
+        self.explore(fast_from=rounds_before + 1)
+        self.assertEqual(self.measured_pairs(), 3 + 1)
 
     def test_host_whose_server_has_ended_listens_nowhere(self):
         said = [mock.Mock(out=b'{"ports": [5], "udp": 6}\n', ended=False),
