@@ -17,10 +17,10 @@ from cli.experiment.work import TIMES, Training
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
 SCALES = {
     "quick": {"about": "Batches of 32 images in all in place of 256, 40 iterations in place of an "
-                       "epoch; 36 in all and 12 iterations for 2, 3 and 4 nodes. Epochs of an MLP "
+                       "epoch; 36 in all and 10 iterations for 2, 3 and 4 nodes. Epochs of an MLP "
                        "for accuracies.",
-              "batch": 32, "iterations": 40, "timed_iterations": 25,
-              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12, "trial": 300},
+              "batch": 32, "iterations": 40, "timed_iterations": 15,
+              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 10, "trial": 300},
     "full": {"about": "As the assignment says: an epoch of 196 iterations of 256 images, and 40 "
                       "iterations of 300 images on 2, 3 and 4 nodes.",
              "batch": 256, "iterations": 196,
