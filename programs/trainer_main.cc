@@ -65,7 +65,7 @@ int AwaitOthers(HostedCoordinator* hosted, int exit_code) {
 int Main(int argc, char** argv) {
   BlockStopSignals();
   LogToStderr();
-  KeepFreedMemory();
+  KeepFreedMemory(/*most_heaps=*/1);  // threads of --devices compute
   RaiseDescriptorLimit();
   const absl::StatusOr<Parsed<WorkerOptions>> parsed =
       ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());

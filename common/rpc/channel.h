@@ -47,7 +47,9 @@ void ConfigureServer(grpc::ServerBuilder* builder);
 // Keeps freed memory in the process: glibc would return received slices to the kernel and fault
 // them in again, which costs more than the rest of the data path. Call once, at the start of a
 // program that moves gradients. Each heap of glibc keeps what it had at its peak: `most_heaps`
-// above 0 limits their number.
+// above 0 limits their number. With more than one, glibc gives threads heaps that it returns to the
+// kernel when they are empty, and no block above 64 MB comes from them, so a program whose threads
+// compute wants 1.
 void KeepFreedMemory(int most_heaps = 0);
 
 // Starts gRPC with our settings, which it reads only once, and keeps it until the process ends.
