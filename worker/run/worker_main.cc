@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -30,6 +31,10 @@ int Main(int argc, char** argv) {
     return ExitCode(started);
   }
   const std::string trainer = PrivateFile("gradwire-trainer");
+  // Memory comes in pages of 2 MB where the kernel has them (THP by madvise): without, the first
+  // touch of parameters, gradients and states costs more than a small run trains. Only the start of
+  // a program can choose so. A user's own tunables stand.
+  setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", /*overwrite=*/0);
   execv(trainer.c_str(), argv);
   std::cerr << kProgram << ": cannot start " << trainer << ": " << std::strerror(errno)
             << "; it is built and installed together with " << kProgram << std::endl;
