@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -100,6 +103,27 @@ INSTANTIATE_TEST_SUITE_P(StartUp, OptionsTest, ::testing::ValuesIn(AllHelped()),
                          [](const auto& info) {
                            return ParamName(absl::StrJoin(info.param, "_"));
                          });
+
+// Beside a trainer that only says what it got.
+TEST(StartUp, Worker_Always_TrainerAllocatesInLargePagesUnlessTunablesAreSet) {
+  const TempDir folder;
+  const std::string worker = folder.File("bin/gradwire-worker");
+  const std::string trainer = folder.File("libexec/gradwire/gradwire-trainer");
+  std::filesystem::create_directories(folder.File("bin"));
+  std::filesystem::create_directories(folder.File("libexec/gradwire"));
+  std::filesystem::copy(ProgramPath("gradwire-worker"), worker);
+  WriteFile(trainer, "#!/bin/sh\necho \"got $GLIBC_TUNABLES\"\n");
+  std::filesystem::permissions(trainer, std::filesystem::perms::owner_all);
+  unsetenv("GLIBC_TUNABLES");
+  for (const auto& [given, got] :
+       {std::pair<Environment, std::string>{{}, "got glibc.malloc.hugetlb=1\n"},
+        {{{"GLIBC_TUNABLES", "glibc.malloc.check=0"}}, "got glibc.malloc.check=0\n"}}) {
+    const auto process = Process::Start(worker, {"--sync", "none"}, given);
+    const absl::StatusOr<int> exit_code = process->Wait(absl::Seconds(20));
+    EXPECT_TRUE(exit_code.ok() && *exit_code == 0) << process->err();
+    EXPECT_EQ(process->out(), got);
+  }
+}
 
 TEST(StartUp, Coordinator_Always_ListensAtOnce) {
   EXPECT_LT(Fastest([] { const RunningCoordinator coordinator(2); }), kAtOnce);
