@@ -86,7 +86,7 @@ TEST(ToJsonLine, Recovery_HasEveryField) {
   Recovery recovery;
   recovery.generation = Generation(3);
   recovery.step = Step(7);
-  recovery.change.lost = {{Incarnation(5), "10.10.1.2:7", {Rank(1)}},
+  recovery.change.lost = {{Incarnation(5), "10.10.1.2:7", {Rank(1), Rank(3)}},
                           {Incarnation(6), "10.10.1.3:7", {Rank(4)}}};
   recovery.change.adoptions = {{{Incarnation(8), "", {Rank(0), Rank(1)}}, {Rank(1)}}};
   recovery.ranks = {Rank(2), Rank(4)};
@@ -96,7 +96,7 @@ TEST(ToJsonLine, Recovery_HasEveryField) {
   recovery.lost = {absl::Milliseconds(500), absl::Milliseconds(125), absl::Milliseconds(250)};
   EXPECT_EQ(nlohmann::json::parse(ToJsonLine(Rank(2), recovery)), nlohmann::json::parse(R"({
     "kind": "recovery", "rank": 2, "generation": 3, "first_step": 7, "losses": 2,
-    "lost_ranks": [1, 4], "carriers": [{"ranks": [0, 1], "adopted": [1]}],
+    "lost_ranks": [1, 3, 4], "carriers": [{"ranks": [0, 1], "adopted": [1]}],
     "ranks": [2, 4], "adopted": [4], "heard": 1700000000.25, "gone_on": 1700000000.5,
     "seconds_lost": 0.875,
     "seconds_lost_by_phase": {"computing": 0.5, "waiting": 0.125, "connecting": 0.25}})"));
