@@ -95,6 +95,15 @@ class Claims(unittest.TestCase):
             results = results_of(**{name: last_is_other(step)})
             self.assertEqual(verdict_on(start, results), NOT_CONFIRMED, start)
 
+    def test_one_rank_that_ends_apart_is_not_the_same(self):
+        start = "DDP gives exactly"
+        for name in ("gather_scatter", "ddp"):
+            apart = trained()
+            apart.ranks[2].summary["parameters_sha256"] = "b"
+            results = results_of(**{name: apart})
+            self.assertEqual(verdict_on(start, results), NOT_CONFIRMED, name)
+        self.assertEqual(verdict_on(start, results_of()), CONFIRMED)
+
     def test_parameter_by_parameter_must_give_the_same(self):
         start = "Parameter by parameter gives"
         short = {"all_reduce_by_parameter": trained(losses=[2.0] * 40)}
