@@ -99,7 +99,7 @@ class Claims(unittest.TestCase):
         start = "DDP gives exactly"
         for name in ("gather_scatter", "ddp"):
             apart = trained()
-            apart.ranks[2].summary["parameters_sha256"] = "b"
+            apart.ranks[2].summary = {**apart.ranks[2].summary, "parameters_sha256": "b"}
             results = results_of(**{name: apart})
             self.assertEqual(verdict_on(start, results), NOT_CONFIRMED, name)
         self.assertEqual(verdict_on(start, results_of()), CONFIRMED)
