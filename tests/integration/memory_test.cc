@@ -1,7 +1,6 @@
 // How much memory coordinator and workers need beside what training itself needs.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -37,13 +36,8 @@ uint64_t WorkersPeak(const Options& options, uint64_t* of_coordinator = nullptr)
   return peak;
 }
 
-// The programs have one arena: with one for each thread what they hold varies by three gradients.
-class MemoryTest : public ::testing::Test {
- protected:
-  MemoryTest() { setenv("MALLOC_ARENA_MAX", "1", /*overwrite=*/1); }
-};
-
-class WorkerMemoryTest : public MemoryTest, public ::testing::WithParamInterface<Options> {};
+// Workers have one heap: with one for each thread what they hold varies by three gradients.
+class WorkerMemoryTest : public ::testing::TestWithParam<Options> {};
 
 uint64_t PlainPeak() {
   const auto alone = Process::Start("gradwire-worker", TinyRun(4) + Options{"--sync", "none"});
@@ -59,7 +53,7 @@ TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostFiveGradients) {
 
 // The peak counts pages of other workers, too, once for each that reads them: a third of their
 // terms, and their parts of the means. 4.2 to 4.5 were seen.
-TEST_F(MemoryTest, Run_InSharedMemory_AtMostFiveGradients) {
+TEST(MemoryTest, Run_InSharedMemory_AtMostFiveGradients) {
   EXPECT_LE(WorkersPeak({"--sync", "ddp", "--backend", "memory"}),
             PlainPeak() + 5 * kGradientBytes);
 }
@@ -70,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
                          [](const auto& info) { return ParamName(info.param.back()); });
 
 // The program needs 45 MB without any; one gradient more is noticed.
-TEST_F(MemoryTest, Coordinator_GatherScatter_AtMostTwoGradients) {
+TEST(MemoryTest, Coordinator_GatherScatter_AtMostTwoGradients) {
   uint64_t of_coordinator = 0;
   WorkersPeak({"--sync", "gather-scatter", "--backend", "coordinator"}, &of_coordinator);
   EXPECT_GT(of_coordinator, kMegabyte);
