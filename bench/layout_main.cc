@@ -169,7 +169,7 @@ int Main(int argc, char** argv) {
     return ExitCode(json.status());
   }
   std::cout << json->dump() << std::endl;
-  return std::cout.good() ? kExitDone : kExitFailed;
+  return ExitAfterPrinting(kProgram, kExitDone);
 }
 
 }  // namespace

@@ -12,11 +12,13 @@
 namespace gradwire {
 namespace {
 
+constexpr char kProgram[] = "gradwire-collectives";
+
 int Main(int argc, char** argv) {
   LogToStderr();
   KeepFreedMemory();
   const absl::StatusOr<Parsed<RankOptions>> parsed = ParseRankOptions(Arguments(argc, argv));
-  if (const auto exit_code = EarlyExit("gradwire-collectives", parsed)) return *exit_code;
+  if (const auto exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   const auto rank = CollectiveRank::Join(parsed->options);
   const absl::StatusOr<std::string> result =
       rank.ok() ? (*rank)->Measure() : absl::StatusOr<std::string>(rank.status());
@@ -24,8 +26,8 @@ int Main(int argc, char** argv) {
     spdlog::error("{}", std::string(result.status().message()));
     return ExitCode(result.status());
   }
-  std::cout << *result << std::flush;
-  return std::cout.good() ? kExitDone : kExitFailed;
+  std::cout << *result;
+  return ExitAfterPrinting(kProgram, kExitDone);
 }
 
 }  // namespace

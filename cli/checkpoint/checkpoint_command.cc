@@ -124,8 +124,7 @@ int Run(CheckpointAction action, const std::vector<std::string>& args,
   if (!status.ok()) {
     std::cerr << program << ": " << WithoutControls(status.message()) << std::endl;
   }
-  if (!std::cout.good()) return kExitFailed;
-  return ExitCode(status);
+  return ExitAfterPrinting(program, ExitCode(status));
 }
 
 }  // namespace

@@ -139,8 +139,8 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   if (memory_id.empty()) memory = absl::FailedPreconditionError(why_not);
   const std::vector<EnvValue> values =
       EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, memory_id, blas);
-  std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
-  return std::cout.good() ? kExitDone : kExitFailed;
+  std::cout << (as_json ? EnvJson(values) : EnvText(values));
+  return ExitAfterPrinting(kProgram, kExitDone);
 }
 
 }  // namespace gradwire

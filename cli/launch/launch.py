@@ -14,7 +14,7 @@ from cli.launch.members import Members, reachable
 from cli.launch.run_token import token_of, write_token
 from cli.launch.signals import Signals
 from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
-from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
+from cli.launch.terminal import ERR, OUT, STREAMS, Terminal, draws_bars
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure, within
 from cli.runs.json_fields import object_in, ranks_text
@@ -49,11 +49,12 @@ class Launch:
         for sentence in reports_of_workers(self._supervisor):
             self._say(sentence)
         reported = self._tried(lambda: self._report(exit_code))
+        printed = self._tried(self._check_printed)
         if self._supervisor.cause:
             self._say(f"{self._supervisor.cause}; all have ended")
             self._say_how_to_resume(exit_code)
             return exit_code
-        return EXIT_DONE if traced and reported else EXIT_FAILED
+        return EXIT_DONE if traced and reported and printed else EXIT_FAILED
 
     def _start_all(self):
         coordinator = self._start_coordinator() if self._request["coordinator"] else ""
@@ -144,6 +145,11 @@ class Launch:
                                     request["periodic"], request["served"]))
         for line in lines:
             self._terminal.print_line(OUT, line.encode(errors="replace"))
+
+    def _check_printed(self):
+        if self._terminal.lost:
+            raise Failure("; ".join(f"cannot write to {STREAMS[fd]}: {why}; some lines are missing"
+                                    for fd, why in self._terminal.lost.items()))
 
     def _tried(self, action):
         """Returns whether the action succeeded; says why it did not."""

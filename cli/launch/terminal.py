@@ -3,7 +3,8 @@ import errno
 import os
 import select
 
-OUT, ERR = 1, 2  # stdout, stderr
+OUT, ERR = 1, 2
+STREAMS = {OUT: "stdout", ERR: "stderr"}
 CLEAR_LINE = b"\r\x1b[K"
 COLUMNS = 80  # without a terminal
 
@@ -19,6 +20,7 @@ class Terminal:
 
     def __init__(self, draws_bar):
         self.broken = False  # no process reads the output any more
+        self.lost = {}  # the first error of each stream that did not take a line
         self._draws_bar = draws_bar
         self._bar = b""
 
@@ -73,4 +75,6 @@ class Terminal:
                 select.select([], [fd], [])
             except OSError as error:
                 self.broken = error.errno == errno.EPIPE
+                if not self.broken:
+                    self.lost.setdefault(fd, error.strerror.lower())
                 return

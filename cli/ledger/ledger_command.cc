@@ -64,8 +64,8 @@ absl::StatusOr<Parsed<LedgerOptions>> ParseLedgerOptions(const std::string& prog
 // Prints the text or the JSON. Returns `exit_code`, or that of output that fails.
 int Print(bool as_json, const std::string& text, const nlohmann::ordered_json& json,
           int exit_code) {
-  std::cout << (as_json ? json.dump(2) + "\n" : text) << std::flush;
-  return std::cout.good() ? exit_code : kExitFailed;
+  std::cout << (as_json ? json.dump(2) + "\n" : text);
+  return ExitAfterPrinting(kProgram, exit_code);
 }
 
 int Show(const LedgerReport& report, bool as_json) {

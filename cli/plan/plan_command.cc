@@ -108,8 +108,10 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
               Integer(&options->batch_size, 1));
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
               SyncChoice(&options->sync));
-  parser->Add("bucket-cap-mb", "MB", "size of a bucket in MiB; 0: one bucket per parameter",
-              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "depends on --sync"));
+  parser->Add(
+      "bucket-cap-mb", "MB",
+      "a bucket is full from this size in MiB on, the\nfirst one from 1; 0: one for each parameter",
+      WithDefault(RealFrom(&options->bucket_cap_mb, 0), "depends on --sync"));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
   parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
   parser->Add("broadcast-buffers", "true|false", "send rank 0's buffers to all ranks",

@@ -122,18 +122,24 @@ absl::optional<int> HelpOrVersion(absl::string_view program, absl::string_view h
                                   const std::vector<std::string>& args) {
   const std::string word = args.empty() ? "" : args[0];
   if (word == "--version") {
-    std::cout << VersionText(program) << std::flush;
-    return kExitDone;
+    std::cout << VersionText(program);
+    return ExitAfterPrinting(program, kExitDone);
   }
   if (word != "--help" && word != "-h") return absl::nullopt;
-  std::cout << help << std::flush;
-  return kExitDone;
+  std::cout << help;
+  return ExitAfterPrinting(program, kExitDone);
 }
 
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) {
     std::cerr << program << ": warning: " << warning << std::endl;
   }
+}
+
+int ExitAfterPrinting(absl::string_view program, int exit_code) {
+  if (std::cout.flush()) return exit_code;
+  std::cerr << program << ": cannot write to stdout" << std::endl;
+  return kExitFailed;
 }
 
 absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& status,
@@ -143,8 +149,8 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
     return kExitUsage;
   }
   if (!print.empty()) {
-    std::cout << print << std::flush;
-    return std::cout.good() ? kExitDone : kExitFailed;
+    std::cout << print;
+    return ExitAfterPrinting(program, kExitDone);
   }
   PrintWarnings(program, warnings);
   return absl::nullopt;

@@ -89,6 +89,9 @@ int NoSuchCommand(absl::string_view program, absl::string_view kind,
 absl::optional<int> HelpOrVersion(absl::string_view program, absl::string_view help,
                                   const std::vector<std::string>& args);
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
+// Returns `exit_code` if all that was printed to stdout could be written. Otherwise says so on
+// stderr, and returns kExitFailed.
+int ExitAfterPrinting(absl::string_view program, int exit_code);
 
 // Returns the exit code if main must exit now (a usage error was printed to stderr, or help to
 // stdout). Returns none if main must continue; warnings were printed.

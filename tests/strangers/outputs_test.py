@@ -1,6 +1,7 @@
 """Disks that are full, and files that others have put where this run writes."""
 import json
 import os
+import subprocess
 import unittest
 
 import strangers
@@ -30,6 +31,31 @@ class OutputsTest(strangers.StrangersTest):
         self.assertIn(f"cannot write {save[1]}: no space left on device", unlucky.text())
         for summary in summaries:
             self.assertEqual(json.loads(summary.read_text())["iterations"], 20)
+
+    def output_lost(self, *command):
+        """Returns the exit code and stderr of a command whose stdout is full."""
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([strangers.BIN / command[0], *command[1:]], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        return done.returncode, done.stderr
+
+    def test_output_that_is_lost_is_a_failure_of_every_command(self):
+        run = self.folder / "run"
+        launch = ("gradwire", "launch", "--workers", "1", "--run-dir", run, "--", "--iterations",
+                  "2", "--model", "lenet", "--dataset", "synthetic", "--batch-size", "2")
+        code, said = self.output_lost(*launch)
+        self.assertEqual(code, 1)
+        self.assertIn("finished after 2 steps; all ranks finished", said)
+        self.assertTrue(said.endswith("gradwire launch: cannot write to stdout: no space left on "
+                                      "device; some lines are missing\n"), said)
+        for command in (["--help"], ["--version"], ["env"], ["models", "--model", "lenet"],
+                        ["plan", "--model", "lenet"], ["experiment", "claims"],
+                        ["launch", "--help"], ["checkpoint", "list", run],
+                        ["checkpoint", "verify", "--json", run], ["ledger", "show", run]):
+            with self.subTest(command=command):
+                code, said = self.output_lost("gradwire", *command)
+                self.assertEqual(code, 1)
+                self.assertRegex(said, r"\Agradwire[a-z ]*: cannot write to stdout\n\Z")
 
     def test_links_where_temporary_files_were_are_not_followed(self):
         victim = self.folder / "victim"

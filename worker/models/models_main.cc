@@ -88,7 +88,7 @@ int Main(int argc, char** argv) {
   const auto exit_code = EarlyExit(kProgram, status, parsed.warnings, parsed.print);
   if (exit_code.has_value()) return *exit_code;
   status = PrintAll(parsed.options);
-  if (status.ok()) return std::cout.good() ? kExitDone : kExitFailed;
+  if (status.ok()) return ExitAfterPrinting(kProgram, kExitDone);
   std::cerr << kProgram << ": " << status.message() << std::endl;
   return ExitCode(status);
 }

@@ -95,7 +95,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               "whether workers of one host and user, outside containers of their own, exchange\n"
               "through shared memory (back ends auto and memory)",
               Choice(&options->shared_memory, SharedMemoryChoices()));
-  parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket for each parameter",
+  parser->Add("bucket-cap-mb", "MiB",
+              "a bucket is full from this size on, the first one from 1; 0: one for each parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "by sync"), Agreement::kSetting);
   parser->Add("barrier", "true|false",
               "update all parameters before the next forward pass (ddp, parameter-server)",

@@ -26,6 +26,7 @@ class FakeTerminal:
 
     def __init__(self):
         self.lines = {OUT: [], ERR: []}
+        self.lost = {}
 
     def print_line(self, fd, line):
         self.lines[fd].append(line.decode())
@@ -54,6 +55,13 @@ class LaunchTest(unittest.TestCase):
 
     def said(self):
         return "\n".join(self.terminal.lines[ERR])
+
+    def test_lines_that_are_missing_fail_a_run_that_went_well(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=0.0.0.0:7\n")
+        self.terminal.lost = {OUT: "no space left on device"}
+        self.assertEqual(self.run_all(), 1)
+        self.assertIn("gradwire launch: cannot write to stdout: no space left on device; some lines "
+                      "are missing", self.said())
 
     def test_mpirun_is_the_only_worker(self):
         self.supervisor.on_start = lambda: self.file("ports", "grpc=0.0.0.0:7\nmetrics=[::]:8\n")

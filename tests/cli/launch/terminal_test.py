@@ -72,6 +72,14 @@ class TerminalTest(unittest.TestCase):
         os.close(writer)
         self.assertEqual(done.returncode, 7)
 
+    def test_line_that_could_not_be_written_is_remembered(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(script("terminal.print_line(OUT, b'x')",
+                                         "terminal.print_line(ERR, b'y')",
+                                         "terminal.print_line(ERR, str(terminal.lost).encode())"),
+                                  cwd=SOURCES, stdout=full, stderr=subprocess.PIPE, check=True)
+        self.assertEqual(done.stderr, b"y\n{1: 'no space left on device'}\n")
+
     def test_pipe_that_is_full_is_waited_for(self):
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
