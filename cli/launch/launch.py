@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch import losses, summaries
 from cli.launch.bottleneck import bottleneck
-from cli.launch.members import Members, reachable
+from cli.launch.members import Members, path_for_rank, reachable
 from cli.launch.run_token import token_of, write_token
 from cli.launch.signals import Signals
 from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
@@ -24,6 +24,7 @@ from cli.terminal.command import EXIT_DONE, EXIT_TRY_AGAIN, WrongUsage, run
 from cli.trace.merge import merge
 
 PROGRAM = "gradwire launch"
+RESUME_AUTO = "auto"  # the default of --resume
 
 
 class Launch:
@@ -99,10 +100,12 @@ class Launch:
 
     def _say_how_to_resume(self, exit_code):
         """After a run with checkpoints, unless it was refused."""
-        folder = (self._request["coordinator"] or {}).get("run-dir")
+        options = self._request["coordinator"] or {}
+        folder, resume = options.get("run-dir"), options.get("resume", RESUME_AUTO)
         if folder and exit_code not in (EXIT_USAGE, EXIT_TRY_AGAIN):
-            self._say(f"the same command continues the run from its last checkpoint in '{folder}' "
-                      "(--resume auto)")
+            command = "the same command" + (" with --resume auto" if resume != RESUME_AUTO else "")
+            self._say(f"{command} continues the run from its last checkpoint in '{folder}', or from "
+                      "step 0 if there is none")
 
     def _write_trace(self):
         """Also writes the trace of a failed run: it shows what happened before."""
@@ -186,13 +189,17 @@ def reports_of_workers(supervisor):
 
 
 def check_outputs(request):
-    outputs = ("summary", "trace", "log_jsonl") if request["hostfile"] else ("summary", "trace")
-    for option in outputs:
+    """Checks the files that the launcher writes, before anything starts."""
+    paths = {"summary": [request["summary"]], "trace": [request["trace"]]}
+    if request["hostfile"]:  # else workers and coordinator write them
+        paths["log-jsonl"] = [path_for_rank(request["log_jsonl"], str(rank), request["world_size"])
+                              for rank in range(request["world_size"]) if request["log_jsonl"]]
+        paths["port-file"] = [(request["coordinator"] or {}).get("port-file")]
+    for option, path in ((option, path) for option, some in paths.items() for path in some if path):
         try:
-            if request[option]:
-                check_writable(request[option])
+            check_writable(path)
         except Failure as failure:
-            raise WrongUsage(f"--{option.replace('_', '-')}: {failure}") from None
+            raise WrongUsage(f"--{option}: {failure}") from None
 
 
 def check_mpirun(request):

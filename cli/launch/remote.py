@@ -1,6 +1,7 @@
 """`gradwire launch --hostfile`: the hosts, the checks before anything starts, and the files that come
 back from them."""
-import dataclasses
+import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from cli.launch.summaries import is_whole
 from cli.runs.coordinator import parse_addresses
 from cli.runs.failure import EXIT_USAGE, Failure, within
 from cli.runs.hosts import addresses_of, find_ssh
+from cli.runs.output_file import replace_file
 from cli.runs.process import Command, text_of
 
 SECONDS_TO_CONNECT = 35
@@ -87,31 +89,35 @@ class LaunchHosts:
                           f"{self._lines[0].network_name} within {seconds} s")
         text = text_of(waiting.out)
         if given := self.request["coordinator"].get("port-file"):
-            pathlib.Path(given).write_text(text)
+            replace_file(given, text)
         return parse_addresses(text)
 
     def collect(self, members, cause):
         """Fetches summaries, traces and logs. Failure names the logs that are still on a host."""
-        wanted = sorted(self._wanted(members), key=lambda one: one[-1])  # adopted ones come last
-        fetched = [self._fetch(*one) for one in wanted]
+        fetched = [self._fetch(members.here.file(f"fetched-{number}"), *one)
+                   for number, one in enumerate(self._wanted(members))]
+        fetched.sort(key=lambda one: one.adopted)
         seconds = SECONDS_TO_COLLECT_AFTER_FAILURE if cause else SECONDS_TO_COLLECT
         self._supervisor.wait_for(lambda: all(one.process.ended for one in fetched), seconds)
         for one in fetched:
-            one.file.close()
-            if one.process.status != 0:
-                one.process.signal(9)
-                os.unlink(one.file.name)
-            elif one.adopted:
-                one.join()
-        missing = [one for one in fetched if one.is_log and not one.adopted and
-                   one.process.status != 0 and
-                   (not cause or not one.process.ended or one.link.lost)]
+            one.close()
+        logs = [one for one in fetched if one.is_log]
+        put_logs(logs)
+        for one in fetched:
+            if one.is_complete and not one.is_log:
+                one.put()
+            one.remove()
+        kept = [one for one in logs if one.problem or not one.adopted and not one.is_complete and
+                (not cause or not one.process.ended or one.link.lost)]
         for link in self._links:
-            if not any(one.link is link for one in missing):
+            if not any(one.link is link for one in kept):
                 link.forget_logs()
-        if missing:
-            raise Failure("; ".join(f"a log is still on host {one.link.name}: {one.there}"
-                                    for one in missing))
+        problems = [f"{one.problem}; {one.there} of host {one.link.name} is lost"
+                    for one in fetched if one.problem and not one.is_log]
+        problems += [f"a log is still on host {one.link.name}: {one.there}" +
+                     (f" ({one.problem})" if one.problem else "") for one in kept]
+        if problems:
+            raise Failure("; ".join(problems))
 
     def _wanted(self, members):
         """Yields (site, file there, file here, whether it belongs to a rank that another worker
@@ -134,10 +140,11 @@ class LaunchHosts:
         if request["coordinator"] and request["trace"]:
             yield site, site.trace_file(number), here.trace_file(number), False
 
-    def _fetch(self, site, there, here, adopted):
-        file = open(f"{here}.{site.link.name}" if adopted else here, "wb")
-        process = self._supervisor.add(Command(["/bin/cat", there], {}, link=site.link), file.write)
-        return Fetched(process, file, site.link, there, here if adopted else "")
+    def _fetch(self, part, site, there, here, adopted):
+        one = Fetched(part, site.link, there, here, adopted)
+        one.process = self._supervisor.add(Command(["/bin/cat", there], {}, link=site.link),
+                                           one.take)
+        return one
 
     def _addresses_here(self, path):
         if self._network:
@@ -210,27 +217,94 @@ class LaunchHosts:
                                             stdin=text))
 
 
-@dataclasses.dataclass(frozen=True)
 class Fetched:
-    """A file that is being copied here."""
-    process: object
-    file: object
-    link: Link
-    there: str
-    adopted: str = ""  # the file here to which it belongs, of a rank that another worker began
+    """A file of a host that is copied to `part`, and then becomes `here` or a part of it.
+    `adopted`: of a rank that another worker began. `problem`: why it could not be written."""
 
-    def join(self):
-        """Appends a log to that of the first worker. A summary replaces that of the first worker,
-        except that one of an early end never replaces a whole one."""
-        if self.is_log:
-            with open(self.file.name, "rb") as more, open(self.adopted, "ab") as log:
-                shutil.copyfileobj(more, log)
-            os.unlink(self.file.name)
-        elif is_whole(self.adopted) and not is_whole(self.file.name):
-            os.unlink(self.file.name)
-        else:
-            os.replace(self.file.name, self.adopted)
+    def __init__(self, part, link, there, here, adopted):
+        self.part, self.link, self.there, self.here, self.adopted = part, link, there, here, adopted
+        self.process = None
+        self.problem = ""
+        self._file = None
+        self._try(self._open)
 
     @property
     def is_log(self):
         return self.there.endswith(".jsonl")
+
+    @property
+    def is_complete(self):
+        return self.process.status == 0 and not self.problem
+
+    def take(self, content):
+        self._try(lambda: self._file.write(content))
+
+    def close(self):
+        if not self.process.ended:
+            self.process.signal(9)
+        if self._file:
+            self._try(self._file.close)
+
+    def put(self):
+        """Replaces the file here, except that a summary of an early end never replaces a whole
+        one."""
+        if not (self.adopted and is_whole(self.here) and not is_whole(self.part)):
+            self._try(lambda: os.replace(self.part, self.here))
+
+    def append_to(self, log):
+        with open(self.part, "rb") as more:
+            shutil.copyfileobj(more, log)
+
+    def remove(self):
+        with contextlib.suppress(OSError):
+            os.unlink(self.part)
+
+    def first_step(self):
+        """Returns the step of the first line that has one; None if there is none."""
+        with open(self.part, "rb") as lines:
+            for line in lines:
+                step = step_of(line)
+                if step is not None:
+                    return step
+        return None
+
+    def _open(self):
+        self._file = open(self.part, "wb")
+
+    def _try(self, action):
+        """Notes the first problem. After one there is nothing more to do."""
+        if not self.problem:
+            try:
+                action()
+            except OSError as error:
+                path = error.filename or self.part
+                self.problem = f"cannot write {path}: {error.strerror.lower()}"
+
+
+def step_of(line):
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+def put_logs(logs):
+    """Writes the lines of each rank's logs in the order of their steps, as workers of one host do:
+    to an empty file if the run began with step 0, else behind those of the run that it resumed."""
+    steps = {one: one.first_step() for one in logs if one.is_complete}
+    known = [step for step in steps.values() if step is not None]
+    began_anew = bool(steps) and min(known, default=0) == 0
+    for path in {one.here: None for one in logs}:
+        parts = [one for one in steps if one.here == path and os.path.getsize(one.part)]
+        parts.sort(key=lambda one: (steps[one] is None, steps[one] or 0, one.adopted))
+        try:
+            if parts:
+                with open(path, "wb" if began_anew else "ab") as log:
+                    for one in parts:
+                        one.append_to(log)
+            elif known and began_anew and os.path.isfile(path):
+                os.unlink(path)  # of another run
+        except OSError as error:
+            for one in parts:
+                one.problem = f"cannot write {path}: {error.strerror.lower()}"

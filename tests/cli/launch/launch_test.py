@@ -1,5 +1,6 @@
 """cli/launch/launch.py: what is started in which order, what is said of it, and the exit code."""
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -311,17 +312,22 @@ class LaunchTest(unittest.TestCase):
         self.assertTrue(self.terminal.lines[OUT])
 
     def test_run_with_checkpoints_that_failed_is_said_to_be_continued(self):
-        hint = ("gradwire launch: the same command continues the run from its last checkpoint in "
-                "'/runs/a' (--resume auto)")
-        with_folder = {"run-dir": "/runs/a"}
+        with_folder, end = {"run-dir": "/runs/a"}, ("continues the run from its last checkpoint in "
+                                                    "'/runs/a', or from step 0 if there is none")
+        hint, by_auto = (f"gradwire launch: the same command {how}{end}"
+                         for how in ("", "with --resume auto "))
         for exit_code, coordinator, said in (
                 (1, with_folder, True), (137, with_folder, True), (EXIT_USAGE, with_folder, False),
+                (1, {**with_folder, "resume": "auto"}, True),
+                (1, {**with_folder, "resume": "never"}, None),
+                (1, {**with_folder, "resume": "100"}, None),
                 (75, with_folder, False), (1, {"listen": "a:1"}, False)):
             self.terminal.lines[ERR].clear()
             self.supervisor = FakeSupervisor(cause="rank 0 failed", exit_code=exit_code)
             self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
             self.assertEqual(self.run_all(coordinator=coordinator), exit_code)
-            self.assertEqual(hint in self.terminal.lines[ERR], said, (exit_code, coordinator))
+            self.assertEqual(hint in self.terminal.lines[ERR], said is True, (exit_code, coordinator))
+            self.assertEqual(by_auto in self.terminal.lines[ERR], said is None, coordinator)
 
 
 class Outputs(unittest.TestCase):
@@ -337,8 +343,24 @@ class Outputs(unittest.TestCase):
 
     def test_log_is_written_here_only_of_hosts(self):
         check_outputs({**REQUEST, "log_jsonl": "/no/x"})
-        self.assert_refused("--log-jsonl: cannot write /no/x: no such file or directory",
+        self.assert_refused("--log-jsonl: cannot write /no/x.rank0: no such file or directory",
                             log_jsonl="/no/x", hostfile="hosts")
+
+    def test_log_of_each_rank_may_have_a_folder_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "{rank}", "log")
+            given = {"log_jsonl": str(path), "hostfile": "hosts"}
+            for rank in range(REQUEST["world_size"]):
+                why = f"cannot write {folder}/{rank}/log: no such file or directory"
+                self.assert_refused(f"--log-jsonl: {why}", **given)
+                os.mkdir(f"{folder}/{rank}")
+            check_outputs({**REQUEST, **given})
+
+    def test_port_file_is_written_here_only_of_hosts(self):
+        given = {"coordinator": {"listen": "x", "port-file": "/no/x"}}
+        check_outputs({**REQUEST, **given})
+        self.assert_refused("--port-file: cannot write /no/x: no such file or directory",
+                            hostfile="hosts", **given)
 
     def test_nothing_to_write_is_right(self):
         check_outputs({**REQUEST, "hostfile": "hosts"})

@@ -347,6 +347,85 @@ class Collect(OnHosts):
             started.collect(members, "rank 1 was lost")
         self.assertEqual([link.forgotten for link in started._links], [True, False])
 
+    def log_of(self, first, last):
+        return b"".join(b'{"step":%d}\n' % step for step in range(first, last + 1))
+
+    def logs_here(self):
+        return [(self.folder / f"run.rank{rank}.jsonl").read_bytes() for rank in range(2)]
+
+    def put_earlier_logs(self):
+        for rank in range(2):
+            (self.folder / f"run.rank{rank}.jsonl").write_bytes(self.log_of(0, 3))
+
+    def test_log_of_a_resumed_run_stands_behind_that_of_the_earlier_start(self):
+        self.put_earlier_logs()
+        for rank, host in enumerate("ab"):
+            self.put(host, f"log-{rank}.jsonl", b'{"recovery": {}}\n' + self.log_of(2, 5))
+        self.collect()
+        self.assertEqual(self.logs_here(),
+                         [self.log_of(0, 3) + b'{"recovery": {}}\n' + self.log_of(2, 5)] * 2)
+
+    def test_log_of_a_run_that_began_anew_replaces_an_earlier_one(self):
+        self.put_earlier_logs()
+        for rank, host in enumerate("ab"):
+            self.put(host, f"log-{rank}.jsonl", self.log_of(0, 1))
+        self.collect()
+        self.assertEqual(self.logs_here(), [self.log_of(0, 1)] * 2)
+
+    def test_start_that_trained_nothing_leaves_an_earlier_log(self):
+        for text, cause in ((b"", ""), (None, "the coordinator failed")):
+            self.put_earlier_logs()
+            self.supervisor.files.clear()
+            for rank, host in enumerate("ab"):
+                if text is not None:
+                    self.put(host, f"log-{rank}.jsonl", text)
+            self.collect(cause)
+            self.assertEqual(self.logs_here(), [self.log_of(0, 3)] * 2)
+
+    def test_earlier_log_of_a_rank_stays_beside_a_resumed_run_and_goes_beside_a_new_one(self):
+        for first, names in ((2, ["run.rank0.jsonl", "run.rank1.jsonl"]), (0, ["run.rank0.jsonl"])):
+            self.put_earlier_logs()
+            self.put("a", "log-0.jsonl", self.log_of(first, 5))
+            self.collect("rank 1 failed")
+            self.assertEqual(self.names(), names)
+
+    def test_parts_of_a_log_are_in_the_order_of_their_steps(self):
+        self.hostfile.write_text("c\nb\na\n")
+        self.facts.append(self.facts_of("10.0.0.3"))
+        self.enterContext(mock.patch.object(
+            remote, "addresses_of", lambda lines: [f"10.0.0.{place}" for place in (1, 2, 3)]))
+        self.supervisor.lost = [Lost("rank 1", "was lost"), Lost("rank 2", "was lost")]
+        self.put("c", "log-0.jsonl", self.log_of(0, 9))
+        for host, first, last in (("b", 0, 2), ("c", 6, 9), ("a", 3, 5)):
+            self.put(host, "log-1.jsonl", self.log_of(first, last))
+        self.put("a", "log-2.jsonl", self.log_of(0, 5))
+        with contextlib.suppress(Failure):
+            self.collect(workers=3, world_size=3)
+        self.assertEqual((self.folder / "run.rank1.jsonl").read_bytes(), self.log_of(0, 9))
+
+    def test_disk_that_is_full_here_leaves_the_log_there_and_hides_nothing_else(self):
+        self.all_well()
+        (self.folder / "run.rank1.jsonl").symlink_to("/dev/full")
+        with self.assertRaisesRegex(
+                Failure, r"^a log is still on host b: /tmp/b/log-1.jsonl \(cannot write .*"
+                         r"run.rank1.jsonl: no space left on device\)$"):
+            self.collect()
+        self.assertEqual([link.forgotten for link in self.started._links], [True, False])
+        self.assertEqual((self.folder / "run.rank0.jsonl").read_bytes(), b"line 0\n")
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
+
+    def test_room_that_ends_while_files_come_is_told_for_each(self):
+        self.all_well()
+        for number in range(4):
+            (self.folder / f"fetched-{number}").symlink_to("/dev/full")
+        with self.assertRaises(Failure) as told:
+            self.collect()
+        said = str(told.exception)
+        for part in ("/tmp/a/summary-0.json of host a is lost", "no space left on device",
+                     "a log is still on host a: /tmp/a/log-0.jsonl (cannot write "):
+            self.assertIn(part, said)
+        self.assertEqual([link.forgotten for link in self.started._links], [False, False])
+
     def test_traces_come_from_where_their_workers_were_and_the_coordinators_from_the_first(self):
         self.all_well()
         for host, name in (("a", "trace-0.json"), ("b", "trace-1.json"), ("a", "trace-2.json")):
@@ -449,7 +528,7 @@ class Parts(unittest.TestCase):
 
     def test_log_is_what_its_name_says(self):
         for there, is_log in (("/tmp/log-0.jsonl", True), ("/tmp/summary-0.json", False)):
-            self.assertEqual(Fetched(None, None, None, there).is_log, is_log)
+            self.assertEqual(Fetched("/no/part", None, there, "", False).is_log, is_log)
 
     def test_site_here_has_its_files_side_by_side(self):
         site = Site("/s", range(1))
