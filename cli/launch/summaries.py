@@ -26,8 +26,8 @@ def collect(files, ended=None):
 
 
 def transfer_of(summary):
-    """Returns ranks, bytes an iteration on this worker's link and seconds of communication, or
-    None."""
+    """Returns ranks, this rank's bytes an iteration on its worker's link and seconds of
+    communication, or None."""
     ranks, iterations, sent, received = (number_at(summary, name) for name in (
         "world_size", "iterations", "bytes_sent", "bytes_received"))
     seconds = number_at(summary, "phase_seconds", "communication")
@@ -46,6 +46,8 @@ def link_fields(summary, through_coordinator, seconds_per_byte):
         return {}
     ranks, size, seconds = transfer
     central = text_at(summary, "backend") in through_coordinator
+    if not central:  # bytes of the worker's other ranks cross the same link in the same time
+        size *= number_at(summary, "ranks_of_worker", "mean") or 1
     factor = 2 * (ranks - 1) / ranks if central else 1
     fields = {"busbw_gbit": factor * size / seconds * 8 / 1e9}
     if seconds_per_byte is not None:

@@ -4,7 +4,7 @@ import json
 import os
 
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.json_fields import is_number, no_number
+from cli.runs.json_fields import is_number, list_at, no_number
 
 MOST_RANK = 65534  # the coordinator takes no higher one
 MOST_WHOLE = 2**63 - 1
@@ -18,6 +18,7 @@ class Log:
     file: str
     rank: int
     records: list
+    adopted: tuple = ()  # ranks of lost workers that its worker took over, as this file says
 
 
 class Wrong(Exception):
@@ -72,16 +73,15 @@ def check_fields(record, phases):
 
 
 def parse_record(line, phases):
-    """Returns an iteration; None for a line of another kind."""
+    """Returns an iteration, or an unchecked line of OTHER_LINES."""
     try:
         record = json.loads(line.decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise Wrong(f"got {quoted(line)}, expected a JSON object as of --log-jsonl")
-    if record.get("kind") in OTHER_LINES:
-        return None
-    check_fields(record, phases)
+    if record.get("kind") not in OTHER_LINES:
+        check_fields(record, phases)
     return record
 
 
@@ -110,11 +110,13 @@ def parse_log(file, text, phases):
         lines.pop()
     if not lines:
         raise Failure(f"{file}: got an empty file, expected a line for each iteration", EXIT_USAGE)
-    records = []
+    records, adopted = [], []
     for number, line in enumerate(lines, 1):
         try:
             record = parse_record(line, phases)
-            if record is not None:
+            if record.get("kind") in OTHER_LINES:
+                adopted += (rank for rank in list_at(record, "adopted") if type(rank) is int)
+            else:
                 append_to(records, record)
         except Wrong as wrong:
             if 1 < number == len(lines) and not last_is_whole:  # by a full disk, or in a copy
@@ -124,7 +126,7 @@ def parse_log(file, text, phases):
             raise Failure(f"{file}:{number}: {wrong}", EXIT_USAGE) from None
     if not records:
         raise Failure(f"{file}: got no iteration, expected a line for each", EXIT_USAGE)
-    return Log(file, records[0]["rank"], records)
+    return Log(file, records[0]["rank"], records, tuple(adopted))
 
 
 def read_log(file, phases):

@@ -65,13 +65,18 @@ class Rank:
 
     def __init__(self, log):
         self.number = log.rank
+        self.adopted = log.adopted
         self.records = log.records
         self.timed = [record for record in self.records[1:]
                       if record["iteration_seconds"] is not None]
 
-    def summary(self, phases):
+    def summary(self, phases, workers):
         """Returns the part of a summary that the bottleneck depends on."""
+        carried = [len(workers.ranks_beside(self.number, record)) for record in self.timed]
+        together = workers.ranks_beside(self.number, self.records[-1])
         return {"rank": self.number,
+                "ranks_of_worker": measured({"mean": mean(carried)}) | {"last": together},
+                "failures": {"recoveries": [{"adopted": workers.adopted(together)}]},
                 "iteration_seconds": measured(
                     {"mean": mean(record["iteration_seconds"] for record in self.timed)}),
                 "phase_seconds": measured(phase_means(phases, self.timed)),
@@ -82,6 +87,30 @@ class Rank:
         seconds = math.fsum(record["iteration_seconds"] for record in self.timed)
         samples = sum(record["samples"] for record in self.timed)
         return samples / seconds if seconds > 0 else NAN
+
+
+class Workers:
+    """Which ranks a worker carried. A log does not say it, but all ranks of a worker have the same
+    times in a step, to the last digit, and those of two workers never are the same."""
+
+    def __init__(self, ranks, phases):
+        self._phases = [phase["name"] for phase in phases]
+        self._adopted = {rank.number: rank.adopted for rank in ranks}
+        self._by_times = {}
+        for rank in ranks:
+            for record in rank.records:
+                self._by_times.setdefault(self._times(record), []).append(rank.number)
+
+    def ranks_beside(self, rank, record):
+        """Returns all ranks that the worker of a rank carried in the step of its record."""
+        return self._by_times[self._times(record)] if record["iteration_seconds"] else [rank]
+
+    def adopted(self, ranks):
+        return sorted({rank for carried in ranks for rank in self._adopted[carried]})
+
+    def _times(self, record):
+        phases = record["phase_seconds"]
+        return record["step"], record["iteration_seconds"], *map(phases.get, self._phases)
 
 
 def step_row(name, phases, records):
@@ -127,7 +156,8 @@ class Run:
 
     def summaries(self):
         """Returns the part of the ranks' summaries that the bottleneck depends on."""
-        return [rank.summary(self.listed) for rank in self._ranks]
+        workers = Workers(self._ranks, self.listed)
+        return [rank.summary(self.listed, workers) for rank in self._ranks]
 
     def percentile(self, percent):
         return quantile(self.iterations, percent / 100) if self.iterations else NAN

@@ -131,6 +131,8 @@ void SummaryCollector::Add(const StepRecord& record, size_t ranks_of_worker) {
     AddTimes(record, ranks_of_worker);
   }
   ++iterations_;
+  bytes_sent_ += record.bytes_sent;
+  bytes_received_ += record.bytes_received;
   last_loss_ = record.loss;
   if (IsPrinted(record.step.value(), print_every_)) losses_.push_back(record.loss);
   figures_.Add(record);
@@ -161,6 +163,8 @@ void SummaryCollector::Fill(Summary& summary) const {
     summary.mean_ranks_of_worker =
         static_cast<double>(ranks_of_worker_) / static_cast<double>(iteration_seconds_.size());
   }
+  summary.bytes_sent = bytes_sent_;
+  summary.bytes_received = bytes_received_;
   summary.loss.first = first_loss_;
   summary.loss.last = last_loss_;
   summary.print_every = print_every_;

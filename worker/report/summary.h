@@ -56,7 +56,7 @@ struct Summary {
   // that it computed in the timed iterations: more than one makes them longer.
   std::vector<int> ranks_of_worker;
   double mean_ranks_of_worker = kUnmeasured;
-  uint64_t bytes_sent = 0;  // of the whole run
+  uint64_t bytes_sent = 0;  // in the rank's iterations: its part of the worker's
   uint64_t bytes_received = 0;
   struct {
     double first = kUnmeasured;
@@ -103,7 +103,7 @@ class SummaryCollector {
   void Add(const StepRecord& record, size_t ranks_of_worker = 1);
 
   // Sets iterations, iteration_seconds, phase_seconds, own_work_seconds, mean_ranks_of_worker,
-  // loss, print_every, losses and figures; does not change the rest.
+  // bytes_sent, bytes_received, loss, print_every, losses and figures; does not change the rest.
   void Fill(Summary& summary) const;
 
  private:
@@ -119,6 +119,8 @@ class SummaryCollector {
   PhaseTimes sums_;                        // without the first iteration
   MeanEstimate own_work_;                  // without the first iteration; seconds
   size_t ranks_of_worker_ = 0;             // without the first iteration; a sum
+  uint64_t bytes_sent_ = 0;
+  uint64_t bytes_received_ = 0;
   FigureTotals figures_;
 };
 

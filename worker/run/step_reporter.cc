@@ -275,8 +275,6 @@ Summary StepReporter::SummaryOf(size_t index) const {
     summary.compression_ratio = static_cast<double>(counted_.compressed.whole_bytes) /
                                 static_cast<double>(counted_.compressed.coded_bytes);
   }
-  summary.bytes_sent = PartOf(counted_.bytes_sent, index, ranks_.size());
-  summary.bytes_received = PartOf(counted_.bytes_received, index, ranks_.size());
   return summary;
 }
 

@@ -139,6 +139,17 @@ class Summaries(unittest.TestCase):
     def test_bus_bandwidth_of_the_coordinator_is_scaled_as_of_an_all_reduce(self):
         self.assertAlmostEqual(row_of(rank("coordinator", 4))["busbw_gbit"], 1.5)
 
+    def test_link_carries_the_bytes_of_all_ranks_of_its_worker(self):
+        half = {"bytes_sent": 500000000, "bytes_received": 450000000,
+                "ranks_of_worker": {"mean": 2, "last": [0, 1]}}
+        for backend in ("ring", "coordinator"):
+            row = row_of({**rank(backend, 4), **half}, PER_BYTE)
+            alone = row_of({**rank(backend, 4), "ranks_of_worker": {"mean": 1, "last": [0]}},
+                           PER_BYTE)
+            factor = 1 if backend == "ring" else 2  # each rank sends its own gradient
+            for figure in ("busbw_gbit", "link_share"):
+                self.assertAlmostEqual(factor * row[figure], alone[figure])
+
     def test_memory_has_no_bus_bandwidth(self):
         row = row_of({**rank("memory"), "bytes_sent": 0, "bytes_received": 0})
         self.assertNotIn("busbw_gbit", row)

@@ -48,6 +48,11 @@ class ParseLog(unittest.TestCase):
         recovery = '{"kind":"recovery","rank":0,"generation":2}\n'
         self.assertEqual(len(parse(log_line(0, 0) + recovery + log_line(0, 1)).records), 2)
 
+    def test_ranks_that_the_worker_took_over_are_those_of_all_recoveries(self):
+        recoveries = ['{"kind":"recovery","rank":0,"adopted":%s}\n' % adopted
+                      for adopted in ("[2,3]", "[]", "[1]", "null", '["x"]')]
+        self.assertEqual(parse(log_line(0, 0) + "".join(recoveries)).adopted, (2, 3, 1))
+
     def test_rows_about_epochs_alone_are_no_log(self):
         self.assertEqual(self.error_of('{"kind":"epoch","rank":0,"epoch":0}\n'),
                          "a.jsonl: got no iteration, expected a line for each")

@@ -8,6 +8,7 @@ import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.launch.bottleneck import bottleneck
 from cli.report import page as report
 from cli.report.grouping import LoggedRun
 from cli.report.logs import parse_log
@@ -84,7 +85,41 @@ class Runs(unittest.TestCase):
     def test_summary_of_one_iteration_has_no_times(self):
         self.assertEqual(run_of(log_text(0, 1)).summaries(),
                          [{"rank": 0, "iteration_seconds": {}, "phase_seconds": {},
-                           "own_work_seconds": {}}])
+                           "own_work_seconds": {}, "ranks_of_worker": {"last": [0]},
+                           "failures": {"recoveries": [{"adopted": []}]}}])
+
+    def test_ranks_with_the_same_times_in_a_step_are_of_one_worker(self):
+        first, second, third = (summary["ranks_of_worker"] for summary in run_of(
+            log_line(0, 0, 0.4) + log_line(0, 1, 0.4) + log_line(0, 2, 0.7),
+            log_line(1, 0, 0.5) + log_line(1, 1, 0.5) + log_line(1, 2, 0.7),
+            log_line(2, 0, 0.6) + log_line(2, 1, 0.7) + log_line(2, 2, 0.6)).summaries())
+        self.assertEqual(first, {"mean": 1.5, "last": [0, 1]})
+        self.assertEqual(second, {"mean": 1.5, "last": [0, 1]})
+        self.assertEqual(third, {"mean": 1, "last": [2]})
+
+    def test_times_that_were_not_measured_are_not_the_same(self):
+        summaries = run_of(*("".join(log_line(rank, step, None) for step in range(2))
+                             for rank in range(2))).summaries()
+        self.assertEqual([summary["ranks_of_worker"]["last"] for summary in summaries], [[0], [1]])
+
+    def test_worker_that_took_over_a_rank_is_slow_for_that_and_not_for_its_host(self):
+        recovery = '{"kind":"recovery","rank":2,"first_step":1,"adopted":[3]}\n'
+        def times(work):
+            return {"phase_seconds": {"data": 0.0, "forward": 0.0, "backward": work,
+                                      "communication": 0.1, "exposed_communication": 0.06 - work,
+                                      "optimizer": 0.0}}
+        def log(rank, steps, work):
+            return "".join(log_line(rank, step, 0.06 + work / 1e6 + step / 1e9 + rank / 1e8,
+                                    **times(work)) for step in steps)
+        alone, both = (log(2, [0], 0.014), log(2, range(1, 9), 0.028))
+        adopted = log(3, [0], 0.015) + both.replace('"rank":2', '"rank":3')
+        run = run_of(log(0, range(9), 0.014), log(1, range(9), 0.013), alone + recovery + both,
+                     adopted)
+        self.assertEqual(run.summaries()[3]["ranks_of_worker"], {"mean": 2, "last": [2, 3]})
+        said = bottleneck(run.summaries())
+        self.assertIn("the loss of a worker: since rank 3 was lost, the worker of ranks 2, 3 "
+                      "computes 2 ranks one after the other", said)
+        self.assertNotIn("host", said)
 
     def test_summary_has_the_standard_error_of_own_work(self):
         phases = {"data": 0, "forward": 0, "backward": 0, "communication": 0.5,

@@ -217,6 +217,19 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_BytesOfTheNextStepAreDividedAmongAll) 
   EXPECT_EQ(received, 90u);
 }
 
+TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsSummaryHasOnlyTheBytesSinceThen) {
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  reporter_->OnStep(std::vector<StepRecord>(3), {161, 290, 0});
+  std::vector<std::pair<uint64_t, uint64_t>> told;
+  for (const Summary& summary : reporter_->Summaries()) {
+    told.emplace_back(summary.bytes_sent, summary.bytes_received);
+  }
+  const std::vector<std::pair<uint64_t, uint64_t>> expected = {{20, 30}, {70, 130}, {71, 130}};
+  EXPECT_EQ(told, expected);
+}
+
 TEST_F(StepReporterTest, SummaryOf_CompressedGradients_RatioOfTheWholeRun) {
   EXPECT_FALSE(reporter_->SummaryOf(0).compression_ratio.has_value());
   TransferTotals totals;
