@@ -130,7 +130,8 @@ absl::Status GroupMember::Join() {
   hooks.status = [this] { return GetStatus(); };
   hooks.on_save = [this](Step step) {
     MutexLock lock(&mutex_);
-    if (shown_keeper_ != nullptr) shown_keeper_->Ask(step);
+    if (shown_keeper_ == nullptr) return asked_early_.push_back(step);
+    shown_keeper_->Ask(step);
   };
   hooks.on_saved = [this](Step step, bool written) { OnSaved(step, written); };
   hooks.services = {&state_service_};
@@ -227,6 +228,8 @@ absl::StatusOr<Step> GroupMember::Keep(StateOwner* owner,
   {
     MutexLock lock(&mutex_);
     shown_keeper_ = keeper_.get();
+    for (const Step step : asked_early_) shown_keeper_->Ask(step);
+    asked_early_.clear();
   }
   absl::Status resumed = keeper_->Resume(view_);
   if (resumed.ok()) resumed = keeper_->ResumeRanks(view_);

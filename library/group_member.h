@@ -125,6 +125,7 @@ class GroupMember {
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
   StateKeeper* shown_keeper_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<Step> asked_early_ ABSL_GUARDED_BY(mutex_);  // for copies, before it is set
   absl::optional<Step> written_ ABSL_GUARDED_BY(mutex_);
 
   // The copy of the state that the coordinator fetches, and the service for it.

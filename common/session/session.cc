@@ -1,5 +1,6 @@
 #include "common/session/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -272,6 +273,7 @@ void Session::OnEcho(const v1::Echo& echo) {
   const double now = UnixSeconds(absl::Now());
   MutexLock lock(&mutex_);
   const double round_trip = now - echo.sent();
+  answered_ = SteadyNow() - absl::Seconds(std::max(round_trip, 0.0));
   // Negative if the clock was set back meanwhile.
   if (round_trip < 0 || round_trip >= shortest_round_trip_) return;
   shortest_round_trip_ = round_trip;
@@ -281,6 +283,11 @@ void Session::OnEcho(const v1::Echo& echo) {
 absl::Duration Session::clock_offset() {
   MutexLock lock(&mutex_);
   return absl::Seconds(clock_offset_);
+}
+
+absl::Time Session::answered() {
+  MutexLock lock(&mutex_);
+  return answered_;
 }
 
 void Session::OnEnd(const grpc::Status& status) {

@@ -125,6 +125,10 @@ class Session {
   // Returns the coordinator's clock minus this host's, from the Heartbeat with the fastest answer.
   // The error is at most half of that round trip. 0 before the first answer.
   absl::Duration clock_offset();
+  // Returns when this worker sent the newest Heartbeat that the coordinator has answered, as
+  // SteadyNow; InfinitePast before the first answer. The coordinator has read all that was sent
+  // before.
+  absl::Time answered();
 
   // Tells the coordinator that this worker leaves, and waits at most 2 s for its confirmation.
   // `finished`: all steps are done; otherwise it is a loss, with `reason`. `ends_run`: the run must
@@ -190,6 +194,7 @@ class Session {
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;
   double shortest_round_trip_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<double>::infinity();
   double clock_offset_ ABSL_GUARDED_BY(mutex_) = 0;  // seconds
+  absl::Time answered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
   std::thread reader_;
   std::thread heartbeat_;

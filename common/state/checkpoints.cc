@@ -65,12 +65,13 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
       run_dir, ": got no sound checkpoint, expected one: ", absl::StrJoin(reasons, "; ")));
 }
 
-absl::Status KeepNewest(const std::string& run_dir, int count, Disk* disk) {
+absl::Status KeepNewest(const std::string& run_dir, int64_t last, int count, Disk* disk) {
   const absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
   if (!folders.ok()) return folders.status();
   int sound = 0;
   std::vector<CheckpointFolder> old;
   for (const CheckpointFolder& folder : *folders) {
+    if (folder.step > last) continue;
     if (sound == count) {
       old.push_back(folder);
     } else if (CheckpointReader::Open(folder.path).ok()) {

@@ -11,6 +11,8 @@
 namespace gradwire {
 namespace {
 
+constexpr uint64_t kBytesOfACall = 4 << 20;
+
 // Puts pieces into the places of the ranges, one after the other.
 class Placing {
  public:
@@ -93,6 +95,15 @@ absl::Status StateFetcher::Fetch(const std::vector<WantedRange>& ranges) {
   if (!status.ok()) return Explain(FromGrpc(status));
   if (placing.IsDone()) return absl::OkStatus();
   return Explain(absl::InternalError("the call ended before all bytes had come"));
+}
+
+absl::Status StateFetcher::FetchTensor(const std::string& section, const std::string& key,
+                                       absl::Span<uint8_t> out) {
+  absl::Status fetched;
+  for (uint64_t begin = 0; fetched.ok() && begin < out.size(); begin += kBytesOfACall) {
+    fetched = Fetch({{section, key, begin, out.subspan(begin, kBytesOfACall)}});
+  }
+  return fetched;
 }
 
 }  // namespace gradwire

@@ -40,6 +40,11 @@ class StateFetcher {
   // DataLoss if bytes were damaged on their way. The places then have any values.
   absl::Status Fetch(const std::vector<WantedRange>& ranges);
 
+  // Fills `out` with the first bytes of a tensor, in calls of at most 4 MiB, so that no call takes
+  // long on a slow network. Errors as of Fetch.
+  absl::Status FetchTensor(const std::string& section, const std::string& key,
+                           absl::Span<uint8_t> out);
+
  private:
   absl::Status Explain(const absl::Status& status) const;
 

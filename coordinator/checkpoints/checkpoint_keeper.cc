@@ -144,7 +144,8 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
   const bool recorded =
       kept.status.ok() && (!options_.on_published || options_.on_published(kept.step).ok());
   if (recorded) {
-    kept.deleted = KeepNewest(options_.run_dir, options_.keep, options_.disk);
+    kept.deleted = KeepNewest(options_.run_dir, static_cast<int64_t>(save.step.value()),
+                              options_.keep, options_.disk);
   }
   kept.took = SteadyNow() - begun;
   return kept;

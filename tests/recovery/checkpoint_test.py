@@ -404,6 +404,16 @@ class ResumeTest(RunDirCase):
             run.kill_everything()
         self.assertEqual(len(checkpoints(self.run_dir)), 1)
 
+    def test_signal_before_the_models_are_made_makes_a_checkpoint(self):
+        words = [*self.WORDS, "--model", "vgg11", "--batch-size", "2", "--iterations", "100000"]
+        with Run(words, self.run_dir, workers=2, options=["--checkpoint-every", "0"]) as run:
+            run.until("the run begins with generation 1")
+            run.signal(signal.SIGUSR1)
+            run.until("a checkpoint before step 3 was asked for")
+            run.until("checkpoint before step 3 in")
+            run.kill_everything()
+        self.assertEqual(len(checkpoints(self.run_dir)), 1)
+
     def test_launcher_says_how_to_resume(self):
         with Run([*self.WORDS, "--iterations", "100000"], self.run_dir, workers=2) as run:
             run.until(f"checkpoint before step {EVERY} ")

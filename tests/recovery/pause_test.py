@@ -15,6 +15,7 @@ SOON = 1  # as --pause-timeout
 LONGER = ["--iterations", "150"]
 OWN_BUFFERS = ["--model", "vgg11", "--broadcast-buffers", "false", "--batch-size", "2",
                "--iterations", "14"]
+MEANWHILE_SECONDS = 5  # longer than an awake coordinator needs to decide on a loss
 COORDINATOR_SECONDS = 12  # longer than connections between workers live without answers
 
 
@@ -32,6 +33,18 @@ class CoordinatorPauseTest(LaunchedTest):
         self.assert_same(run, undisturbed(*LONGER))
         self.assertNotIn("was lost", run.text)
         self.assertNotIn("is carried on by others", run.text)
+
+
+    def test_worker_killed_meanwhile_is_the_only_one_lost(self):
+        run = Run("--sync", "ddp", "--backend", "ring", *LONGER)
+        run.until_step(0, 7)
+        coordinator = run.pid_of_program("gradwire-coordinator")
+        os.kill(coordinator, signal.SIGSTOP)
+        run.signal(2, signal.SIGKILL)
+        time.sleep(MEANWHILE_SECONDS)
+        os.kill(coordinator, signal.SIGCONT)
+        self.assert_same(run, undisturbed(*LONGER))
+        self.assertEqual(re.findall(r"rank (\d) \S+ was lost", run.text), ["2"])
 
 
 class PauseTest(LaunchedTest):

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -17,7 +18,7 @@
 namespace gradwire {
 namespace {
 
-// The coordinator knows the cause of a broken transfer within about a second.
+// The coordinator knows the cause of a broken transfer within about a second, while it is awake.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 // For the workers' preparation before they declare a layout, besides a step timeout.
@@ -26,6 +27,25 @@ constexpr absl::Duration kPreparing = absl::Minutes(1);
 constexpr absl::Duration kWordTimeout = absl::Seconds(45);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
+
+// Tells how long to wait for the coordinator's verdict on what was reported before. Its time begins
+// when the coordinator has answered a later Heartbeat, because it may stand still (see
+// docs/reliability.md).
+class VerdictWait {
+ public:
+  explicit VerdictWait(Session& session) : session_(session) {}
+
+  bool is_over() {
+    const absl::Time now = SteadyNow();
+    if (session_.answered() >= begun_) deadline_ = std::min(deadline_, now + kVerdictTimeout);
+    return now >= deadline_;
+  }
+
+ private:
+  Session& session_;
+  const absl::Time begun_ = SteadyNow();
+  absl::Time deadline_ = begun_ + kWordTimeout;
+};
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const MemberOptions& options,
                                                        const Security& security) {
@@ -129,8 +149,12 @@ absl::StatusOr<LayoutId> RunMember::DeclareLayout(v1::Layout declared) {
       session.DeclareLayout(std::move(declared), options_.step_timeout + kPreparing);
   if (!absl::IsDeadlineExceeded(layout.status())) return layout;
   ReportLate(layout.status(), Step(0));
-  absl::StatusOr<LayoutId> at_last = session.AwaitLayout(id, kVerdictTimeout);
-  return absl::IsDeadlineExceeded(at_last.status()) ? layout : at_last;
+  VerdictWait wait(session);
+  while (!wait.is_over()) {
+    absl::StatusOr<LayoutId> at_last = session.AwaitLayout(id, kLookSlice);
+    if (!absl::IsDeadlineExceeded(at_last.status())) return at_last;
+  }
+  return layout;
 }
 
 absl::Status RunMember::EndedOrChanged() const {
@@ -296,13 +320,25 @@ void RunMember::ReportLate(const absl::Status& late, Step step) {
   ReportSuspect(Suspect{Session::kNobody, late, SteadyNow()}, step);
 }
 
+absl::optional<View> RunMember::AwaitVerdict() {
+  VerdictWait wait(endpoint_->session());
+  absl::optional<View> view;
+  while (!view.has_value() && ended().ok() && !wait.is_over()) {
+    view = changes_.AwaitView(SteadyNow() + kLookSlice);
+  }
+  return view;
+}
+
 NextView RunMember::AwaitNextView(const absl::Status& failure, Step step) {
   if (!ended().ok() || !joined()) return {};
   const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;
   ReportSuspect(suspect, step);
   if (absl::IsDeadlineExceeded(failure)) ReportLate(failure, step);
-  if (suspect.has_value() || MayBeALoss(failure)) {
-    if (auto view = changes_.AwaitView(SteadyNow() + kVerdictTimeout); view.has_value()) {
+  // A transfer that a loss ended may report that as a fault of its own.
+  const bool known =
+      !changes_.Unchanged().ok() && (absl::IsInternal(failure) || absl::IsUnknown(failure));
+  if (suspect.has_value() || MayBeALoss(failure) || known) {
+    if (auto view = AwaitVerdict(); view.has_value()) {
       const bool is_loss = !ChangeOf(view_, *view).lost.empty();
       MutexLock lock(&mutex_);
       return {is_loss ? NextView::kGoOn : NextView::kUnpause, *std::move(view), view_heard_};

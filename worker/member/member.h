@@ -125,7 +125,8 @@ class RunMember {
   // timeout for its means and one for their next step.
   absl::Status AwaitSealed(Step step);
   // After `failure` (not OK) ended `step`: reports a peer that did not answer or was late, and
-  // waits for a newer view, shortly, or until the end of a pause.
+  // waits for a newer view: shortly, but at most 45 s while the coordinator stands still, or until
+  // the end of a pause.
   NextView AwaitNextView(const absl::Status& failure, Step step);
   // Ends the run for this worker with `failure` (not OK) of `step`, and tells the coordinator. If
   // the coordinator has ended the run itself, its reason counts more; waits for it as AwaitNextView
@@ -167,6 +168,8 @@ class RunMember {
   void CancelExchange(const absl::Status& reason);
   // Reports a peer that does not answer or is late, once a view.
   void ReportSuspect(const absl::optional<Suspect>& suspect, Step step);
+  // Waits for a newer view as long as the coordinator may need to decide.
+  absl::optional<View> AwaitVerdict();
   // Reports a late step if the late worker is unknown.
   void ReportLate(const absl::Status& late, Step step);
   absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout);

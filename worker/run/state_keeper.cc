@@ -18,7 +18,7 @@ constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 absl::Status FetchInto(StateFetcher* fetcher, const std::string& section, const std::string& key,
                        const torch::Tensor& tensor) {
   auto* const bytes = static_cast<uint8_t*>(tensor.data_ptr());
-  return fetcher->Fetch({{section, key, 0, {bytes, tensor.nbytes()}}});
+  return fetcher->FetchTensor(section, key, {bytes, tensor.nbytes()});
 }
 
 }  // namespace
@@ -39,10 +39,22 @@ void StateKeeper::BeforeStep(Step next, const View& view) {
   if (reader_.has_value() && next == resumed_) return;  // it is that of the checkpoint
   const absl::optional<Step> kept = held_->step();
   if (!kept.has_value() || IsLast(next)) return Copy(next, view);
+  Decline(next, view.generation,
+          absl::StrCat("the copy before step ", kept->value(), " is still in use"));
+}
+
+// Else the others would keep their copies, and have no room for the next one.
+void StateKeeper::Ask(Step step) {
+  if (!schedule_.Add(step)) {
+    Decline(step, schedule_.view(), "that step had begun when it was asked for");
+  }
+}
+
+void StateKeeper::Decline(Step step, Generation generation, const std::string& why) {
   v1::Holds declined;
-  declined.set_step(next.value());
-  declined.set_generation(view.generation.value());
-  declined.set_declined(absl::StrCat("the copy before step ", kept->value(), " is still in use"));
+  declined.set_step(step.value());
+  declined.set_generation(generation.value());
+  declined.set_declined(why);
   member_->ReportHolds(declined);
 }
 

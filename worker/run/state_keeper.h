@@ -39,8 +39,8 @@ class StateKeeper {
   // The pointers must outlive this object.
   StateKeeper(StateOwner* owner, Run run, RunMember* member, HeldState* held);
 
-  // The coordinator asks for a copy of the state before `step`.
-  void Ask(Step step) { schedule_.Add(step); }
+  // The coordinator asks for a copy of the state before `step`. Declines if it has been begun.
+  void Ask(Step step);
 
   // Whether all updates of `step` must be done before the next step begins.
   bool IsBorder(Step step) const { return schedule_.IsDue(Step(step.value() + 1)); }
@@ -63,6 +63,8 @@ class StateKeeper {
 
  private:
   void Copy(Step next, const View& view);
+  // Tells the coordinator that there will be no copy before `step`.
+  void Decline(Step step, Generation generation, const std::string& why);
   bool IsLast(Step next) const;
 
   StateOwner* const owner_;

@@ -190,7 +190,8 @@ absl::Status Worker::Join() {
   hooks.work = [this] { return work_.At(SteadyNow()); };
   hooks.on_save = [this](Step step) {
     MutexLock lock(&mutex_);
-    if (shown_state_ != nullptr) shown_state_->Ask(step);
+    if (shown_state_ == nullptr) return asked_early_.push_back(step);
+    shown_state_->Ask(step);
   };
   hooks.on_saved = [this](Step step, bool written) { held_state_.Release(step, written); };
   hooks.services = {&state_service_};

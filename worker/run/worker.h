@@ -162,6 +162,7 @@ class Worker {
   StepReporter* shown_reporter_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set when the view is known
   RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;
   StateKeeper* shown_state_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<Step> asked_early_ ABSL_GUARDED_BY(mutex_);  // for copies, before shown_state_ is set
   std::unique_ptr<StepReporter> reporter_;
 
   // The copy of the state that the coordinator fetches, and the service for it.

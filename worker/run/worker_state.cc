@@ -50,6 +50,8 @@ void Worker::MakeStateKeeper(const TrainerOptions& options) {
                                          &held_state_);
   MutexLock lock(&mutex_);
   shown_state_ = state_.get();
+  for (const Step step : asked_early_) shown_state_->Ask(step);
+  asked_early_.clear();
 }
 
 absl::Status Worker::AwaitLastCheckpoint() {

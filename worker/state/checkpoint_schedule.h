@@ -19,10 +19,19 @@ class CheckpointSchedule {
   // `total`: number of steps of the run.
   CheckpointSchedule(uint64_t every, uint64_t total) : every_(every), total_(total) {}
 
-  // The coordinator asks for a copy before `step`. Does nothing if that step has been begun.
-  void Add(Step step) {
+  // The coordinator asks for a copy before `step`. Does nothing, and returns false, if that step
+  // has been begun.
+  bool Add(Step step) {
     MutexLock lock(&mutex_);
-    if (step.value() > seen_) asked_.insert(step.value());
+    if (step.value() <= seen_) return false;
+    asked_.insert(step.value());
+    return true;
+  }
+
+  // Returns the view of the last Take.
+  Generation view() const {
+    MutexLock lock(&mutex_);
+    return view_;
   }
 
   // Whether a copy is due before `next`, the first step that is not done.

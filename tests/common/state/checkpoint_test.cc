@@ -310,16 +310,23 @@ TEST_F(Checkpoint, OpenCheckpoint_NoneSound_IsAWrongFile) {
 TEST_F(Checkpoint, KeepNewest_CountsOnlySoundOnes) {
   for (const int64_t step : {1, 2, 3, 4, 5}) Publish(step);
   WriteFile(dir_.File("step-000000000004/") + kManifestName, "{}");
-  ASSERT_TRUE(KeepNewest(dir_.path(), 2, &disk_).ok());
+  ASSERT_TRUE(KeepNewest(dir_.path(), 5, 2, &disk_).ok());
   EXPECT_THAT(NamesIn(dir_.path()),
               ElementsAre("step-000000000003", "step-000000000004", "step-000000000005"));
+}
+
+// A run that was resumed before step 2, because 3 is damaged or by choice.
+TEST_F(Checkpoint, KeepNewest_LaterOnes_NeitherCountNorGo) {
+  for (const int64_t step : {1, 2, 3}) Publish(step);
+  ASSERT_TRUE(KeepNewest(dir_.path(), 2, 1, &disk_).ok());
+  EXPECT_THAT(NamesIn(dir_.path()), ElementsAre("step-000000000002", "step-000000000003"));
 }
 
 TEST_F(Checkpoint, KeepNewest_TakesTheNameAwayBeforeAFile) {
   Publish(1);
   Publish(2);
   const size_t begin = disk_.operations().size();
-  ASSERT_TRUE(KeepNewest(dir_.path(), 1, &disk_).ok());
+  ASSERT_TRUE(KeepNewest(dir_.path(), 2, 1, &disk_).ok());
   using Kind = testing::DiskOperation::Kind;
   EXPECT_EQ(disk_.operations()[begin].kind, Kind::kRename);
   EXPECT_EQ(disk_.operations()[begin].to, dir_.File("step-000000000001.tmp"));

@@ -33,7 +33,7 @@ Recorded RecordRun() {
   for (const int64_t step : {10, 20, 30}) {
     EXPECT_TRUE(PublishSmall(dir.path(), step, &disk).ok());
     recorded.promises.emplace_back(disk.operations().size(), step);
-    EXPECT_TRUE(KeepNewest(dir.path(), 2, &disk).ok());
+    EXPECT_TRUE(KeepNewest(dir.path(), step, 2, &disk).ok());
   }
   recorded.operations = disk.operations();
   return recorded;

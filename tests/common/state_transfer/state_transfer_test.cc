@@ -18,11 +18,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A tensor of more than two pieces, of which no two are alike, and a small one.
+// A tensor of more than `pieces` pieces, of which no two are alike, and a small one. Each piece is
+// read in `pause`.
 class TestState : public SharedState {
  public:
-  TestState() {
-    bytes_["big"].resize(2 * kStatePieceBytes + 5);
+  explicit TestState(size_t pieces = 2, absl::Duration pause = absl::ZeroDuration())
+      : pause_(pause) {
+    bytes_["big"].resize(pieces * kStatePieceBytes + 5);
     std::vector<uint8_t>& big = bytes_["big"];
     for (size_t i = 0; i < big.size(); ++i) {
       big[i] = static_cast<uint8_t>(1 + i + 3 * (i / kStatePieceBytes));
@@ -43,12 +45,14 @@ class TestState : public SharedState {
     if (section != "model" || found == bytes_.end() || begin + out.size() > found->second.size()) {
       return absl::InvalidArgumentError("no such bytes");
     }
+    absl::SleepFor(pause_);
     std::memcpy(out.data(), found->second.data() + begin, out.size());
     return absl::OkStatus();
   }
   const std::vector<uint8_t>& Of(const std::string& key) { return bytes_[key]; }
 
  private:
+  const absl::Duration pause_;
   std::map<std::string, std::vector<uint8_t>> bytes_;
   v1::StateCatalog catalog_;
 };
@@ -124,6 +128,22 @@ TEST_F(StateTransferTest, Fetch_LongAfterTheFirstCall_HasATimeOfItsOwn) {
   std::vector<uint8_t> bytes(3);
   const absl::Status fetched = fetcher.Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}});
   EXPECT_TRUE(fetched.ok()) << fetched;
+}
+
+// A slow network needs longer for a large tensor than a call may take.
+TEST_F(StateTransferTest, FetchTensor_LongerThanACallMayTake_ComesInSeveral) {
+  state_ = std::make_shared<TestState>(12, absl::Milliseconds(100));
+  std::vector<uint8_t> big(state_->Of("big").size());
+  StateFetcher fetcher = Fetcher(12, absl::nullopt, absl::Seconds(1));
+  const absl::Status fetched = fetcher.FetchTensor("model", "big", absl::MakeSpan(big));
+  EXPECT_TRUE(fetched.ok()) << fetched;
+  EXPECT_EQ(big, state_->Of("big"));
+}
+
+TEST_F(StateTransferTest, FetchTensor_ErrorOfACall_IsReturned) {
+  std::vector<uint8_t> more(state_->Of("big").size() + 1);
+  EXPECT_EQ(Fetcher().FetchTensor("model", "big", absl::MakeSpan(more)).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(StateTransferTest, Fetch_NobodyAnswers_IsUnavailable) {

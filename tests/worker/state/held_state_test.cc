@@ -115,7 +115,9 @@ TEST(CheckpointScheduleTest, Add_MakesOneStepDue) {
 TEST(CheckpointScheduleTest, Add_TooLate_IsTakenByNobody) {
   CheckpointSchedule schedule(0, 10);
   EXPECT_FALSE(schedule.Take(Step(5), kView, true));
-  schedule.Add(Step(5));
+  EXPECT_FALSE(schedule.Add(Step(5)));
+  EXPECT_TRUE(schedule.Add(Step(7)));
+  EXPECT_EQ(schedule.view(), kView);
   EXPECT_FALSE(schedule.Take(Step(6), kView, true));
 }
 
