@@ -272,7 +272,7 @@ class Fetched:
         self._file = open(self.part, "wb")
 
     def _try(self, action):
-        """Notes the first problem. After one there is nothing more to do."""
+        """Notes the first problem, after which no action counts."""
         if not self.problem:
             try:
                 action()

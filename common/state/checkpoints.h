@@ -41,9 +41,9 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(const std::stri
                                                                  absl::optional<int64_t> step,
                                                                  std::vector<std::string>* skipped);
 
-// Of the published checkpoints up to that of step `last`, removes all that are older than the
-// `count` newest sound ones (count > 0); none if fewer are sound. Later ones, which a run resumed
-// before them has not reached, neither count nor go. Sound is what CheckpointReader::Open accepts;
+// Removes all published checkpoints that are older than the `count` newest sound ones (count > 0) up
+// to that of step `last`; none if fewer are sound. Later ones, which a resumed run has not reached,
+// neither count nor go. Sound is what CheckpointReader::Open accepts;
 // values are not read. Needs the lock. Errors of ListCheckpoints and Disk.
 absl::Status KeepNewest(const std::string& run_dir, int64_t last, int count, Disk* disk);
 
