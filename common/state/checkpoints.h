@@ -41,10 +41,10 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(const std::stri
                                                                  absl::optional<int64_t> step,
                                                                  std::vector<std::string>* skipped);
 
-// Removes all published checkpoints that are older than the `count` newest sound ones (count > 0) up
-// to that of step `last`; none if fewer are sound. Later ones, which a resumed run has not reached,
-// neither count nor go. Sound is what CheckpointReader::Open accepts;
-// values are not read. Needs the lock. Errors of ListCheckpoints and Disk.
+// Removes all published checkpoints that are older than the `count` newest sound ones (count > 0)
+// up to that of step `last`; none if fewer are sound. Later ones, which a resumed run has not
+// reached, neither count nor go. Sound is what CheckpointReader::Open accepts; values are not read.
+// Needs the lock. Errors of ListCheckpoints and Disk.
 absl::Status KeepNewest(const std::string& run_dir, int64_t last, int count, Disk* disk);
 
 }  // namespace gradwire
