@@ -55,7 +55,7 @@ class OutputsTest(strangers.StrangersTest):
             with self.subTest(command=command):
                 code, said = self.output_lost("gradwire", *command)
                 self.assertEqual(code, 1)
-                self.assertRegex(said, r"\Agradwire[a-z ]*: cannot write to stdout\n\Z")
+                self.assertRegex(said, r"(?m)^gradwire[a-z ]*: cannot write to stdout\n\Z")
 
     def test_links_where_temporary_files_were_are_not_followed(self):
         victim = self.folder / "victim"
