@@ -52,7 +52,8 @@ absl::StatusOr<torch::Tensor> AllocatedTensors::Allocate(torch::IntArrayRef size
   const Exchange::Memory terms = mean.bytes.empty()
                                      ? Exchange::Memory()
                                      : exchange.TermsMemory(*layout, Bucket(0), member_->rank());
-  Entry entry = {*layout, Step(0), TensorIn(terms, sizes), TensorIn(mean, sizes)};
+  Entry entry = {*layout, member_->view().first_step, TensorIn(terms, sizes),
+                 TensorIn(mean, sizes)};
   const torch::Tensor tensor = entry.tensor;
   entries_.emplace(tensor.data_ptr(), std::move(entry));
   return tensor;

@@ -205,7 +205,7 @@ void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {
                       torch::tensor(*fields.step, torch::kLong), /*common=*/true});
     }
     for (const auto& [field, tensor] : fields.tensors) {
-      if (!tensor->defined()) continue;
+      if (!tensor->defined() || tensor->numel() == 0) continue;
       out->push_back({kOptimizerSection, KeyOfField(name, field),
                       tensor->detach().clone(at::MemoryFormat::Contiguous), /*common=*/true});
     }

@@ -100,6 +100,7 @@ std::vector<StateTensorRef> ProgramState::Copy() {
   const torch::NoGradGuard values_only;
   std::vector<StateTensorRef> tensors;
   for (const auto& [name, parameter] : Parameters()) {
+    if (parameter.numel() == 0) continue;  // a checkpoint has no empty tensors
     tensors.push_back({kModelSection, name, parameter.detach().clone(), /*common=*/true});
   }
   optimizer_->Copy(&tensors);
@@ -135,6 +136,7 @@ absl::Status ProgramState::RestoreCommon(const StateReader& reader) {
   const torch::NoGradGuard values_only;
   if (absl::Status same = CheckOptimizer(reader); !same.ok()) return same;
   for (const auto& [name, parameter] : Parameters()) {
+    if (parameter.numel() == 0) continue;
     absl::Status got = reader.Get(kModelSection, name, parameter.detach());
     if (!got.ok()) return got;
   }
@@ -151,13 +153,15 @@ absl::Status ProgramState::RestoreOwn(const StateReader& reader) {
   const GetTensor get = [&reader](auto&... tensor) { return reader.Get(tensor...); };
   absl::Status restored = RestoreKept(
       reader.catalog(), get, [this](size_t bucket) { return PartsOf(bucket); }, parts_.kept());
+  // A hook may draw random numbers, which locks the generator.
+  if (restored.ok()) restored = CallHooks(reader);
   if (!restored.ok()) return restored;
   at::Generator random = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> lock(random.mutex());
   torch::Tensor state = random.get_state();
   restored = reader.Get(kProgramSection, KeyOf(kRandom), state);
   if (restored.ok()) random.set_state(state);
-  return restored.ok() ? CallHooks(reader) : restored;
+  return restored;
 }
 
 // A checkpoint has the hooks of the program that made it.

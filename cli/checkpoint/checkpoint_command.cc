@@ -87,6 +87,9 @@ absl::Status Verify(const CheckpointOptions& options) {
   Print(*states, options.json);
   size_t damaged = 0;
   for (const CheckpointState& state : *states) damaged += state.status.ok() ? 0 : 1;
+  if (states->empty()) {
+    return absl::NotFoundError(absl::StrCat(options.run_dir, ": has no checkpoint"));
+  }
   if (damaged == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(options.run_dir, ": ", damaged, " of ", states->size(), " damaged"));

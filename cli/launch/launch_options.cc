@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -142,10 +141,10 @@ absl::Status CheckNoHosts(const Parsed<LaunchOptions>& parsed) {
 absl::Status TakeHosts(Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
   if (options.hostfile.empty()) return CheckNoHosts(*parsed);
-  std::ifstream file(options.hostfile);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(options.hostfile).rdbuf();
   // The script reads the file again and reports its errors.
-  const int places = std::max(1, CountPlaces(text, options.per_host));
+  const int places = std::max(1, CountPlaces(text.str(), options.per_host));
   if (parsed->texts.count("workers") == 0) options.workers = places;
   if (options.workers <= std::min(places, kMaxWorkers)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -32,12 +32,13 @@ constexpr int64_t kSteps = 6;
 constexpr int64_t kEvery = 4;
 constexpr int64_t kLastStep = 5;  // of a run that ends early; the checkpoint is before step 4
 
-// With BatchNorm, and two matrices that are worth factors of rank 1.
+// With BatchNorm, two matrices that are worth factors of rank 1, and a parameter without elements.
 struct TrainedImpl : torch::nn::Module {
   TrainedImpl()
       : first(register_module("first", Linear(24, 32))),
         norm(register_module("norm", torch::nn::BatchNorm1d(32))),
-        last(register_module("last", Linear(32, 16))) {
+        last(register_module("last", Linear(32, 16))),
+        empty(register_parameter("empty", torch::empty({0, 8}))) {
     const torch::NoGradGuard values_only;
     int64_t next = 0;
     for (torch::Tensor& parameter : parameters()) {
@@ -49,11 +50,12 @@ struct TrainedImpl : torch::nn::Module {
   torch::Tensor Loss(int64_t number) {
     const torch::Tensor x = torch::cos(torch::arange(number, number + 5 * 24).to(torch::kFloat));
     const torch::Tensor hidden = norm->forward(first->forward(x.view({5, 24})));
-    return torch::tanh(last->forward(torch::tanh(hidden))).square().sum();
+    return torch::tanh(last->forward(torch::tanh(hidden))).square().sum() + empty.sum();
   }
   Linear first{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
   Linear last{nullptr};
+  torch::Tensor empty;  // as of a feature that is switched off
 };
 TORCH_MODULE(Trained);
 
@@ -385,6 +387,8 @@ TEST_F(ResumeTest, RandomNumbers_Continue) {
       DistributedDataParallel ddp(net, group);
       torch::optim::SGD sgd(net->parameters(), 0.1);
       ddp.attach(sgd);
+      ddp.attach("draws",
+                 {[] { return std::string("x"); }, [](const std::string&) { torch::rand({5}); }});
       for (int64_t step = ddp.resume(); step < until; ++step) {
         net->Loss(step).backward();
         drawn.push_back(torch::rand({3}));
@@ -400,6 +404,40 @@ TEST_F(ResumeTest, RandomNumbers_Continue) {
   ExpectWell(run(kSteps));
   ASSERT_EQ(drawn.size(), 7u);
   EXPECT_TRUE(drawn[5].equal(drawn[4]));
+}
+
+TEST_F(ResumeTest, MeansOfAllocatedTensors_WithoutSharedMemory_Continue) {
+  KeepCheckpoints();
+  GroupOptions options;
+  options.backend = "ring";
+  options.shared_memory = "off";
+  const auto run = [&](int64_t until) {
+    const auto train = [&](const Group& group) {
+      Trained net;
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      torch::Tensor term = group->allocate({4});
+      for (int64_t step = ddp.resume(); step < until; ++step) {
+        net->zero_grad();
+        net->Loss(step).backward();
+        sgd.step();
+        term.fill_(static_cast<double>(step + group->rank()));
+        const torch::Tensor mean = group->mean(term);
+        EXPECT_TRUE(mean.equal(torch::full({4}, static_cast<double>(step) + 0.5))) << step;
+        ddp.end_step();
+        AwaitCheckpoint(step + 1);
+      }
+      if (until < kSteps) {
+        throw Error(ErrorCode::kAborted, group->rank(), until, "the test ends the run");
+      }
+      group->close();
+    };
+    return RunRanks(kRanks, train, options);
+  };
+  run(kLastStep);
+  ASSERT_TRUE(HasCheckpoint(kEvery));
+  ExpectWell(run(kSteps));
 }
 
 }  // namespace

@@ -138,6 +138,7 @@ class ExportTest(unittest.TestCase):
                 (("list",), "expected DIR"),
                 (("list", self.place / "none"), "cannot read"),
                 (("verify", self.run_dir, "5"), "got step 5, expected one of 6, 4"),
+                (("verify", self.place), "has no checkpoint"),
                 (("verify", self.run_dir, "x"), "got 'x', expected a whole number"),
                 (("export", self.run_dir), "expected --to FILE"),
                 (("export", self.place, "--to", out), "has no checkpoint"),

@@ -1,6 +1,7 @@
 #include "worker/weights/weights.h"
 
 #include <fstream>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,9 @@ std::string Describe(const torch::Tensor& tensor) {
 
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.good() || file.eof()) return bytes;
+  std::ostringstream bytes;  // iterators of the buffer would throw for a folder
+  if (file.peek() != std::ifstream::traits_type::eof()) bytes << file.rdbuf();
+  if (file.is_open() && !file.bad() && bytes.good()) return bytes.str();
   return absl::NotFoundError(absl::StrCat("cannot read ", path));
 }
 

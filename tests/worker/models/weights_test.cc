@@ -144,6 +144,11 @@ TEST(ReadWeights, ReadWeights_NoFile_NotFound) {
   EXPECT_TRUE(absl::IsNotFound(ReadWeights("/nowhere/weights.pt").status()));
 }
 
+// A checkpoint is a folder, too.
+TEST(ReadWeights, ReadWeights_Folder_NotFound) {
+  EXPECT_TRUE(absl::IsNotFound(ReadWeights(TempDir().path()).status()));
+}
+
 TEST(ParseSafetensors, ParseSafetensors_OffsetsBeyondFile_SaysBoth) {
   const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})";
   EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, std::string(8, 'x'))).status()),
