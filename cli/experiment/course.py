@@ -257,4 +257,4 @@ def nodes_signs(setting, results, setup):
 
 
 EXPERIMENT = Experiment("course", "VGG-11 on one node and four", SOURCE, SCALES, runs, find, NODES,
-                        statements=course_claims.STATEMENTS, signs=signs)
+                        options=("peers",), statements=course_claims.STATEMENTS, signs=signs)

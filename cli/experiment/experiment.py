@@ -58,7 +58,7 @@ def with_hosts(experiment, request):
 
 def check(experiment, request):
     """Failure if the options do not fit the experiment or each other."""
-    for name in ("link", "target", "weights", "pretrain"):
+    for name in ("link", "target", "weights", "pretrain", "peers"):
         if request[name] and name not in experiment.options:
             takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
             raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",

@@ -399,5 +399,5 @@ def announce(setting):
 
 
 EXPERIMENT = Experiment("time-to-accuracy", "Time and bytes to an accuracy", SOURCE, SCALES, runs,
-                        find, 4, options=("link", "target"), announce=announce,
+                        find, 4, options=("link", "target", "peers"), announce=announce,
                         statements=(BYTES, ONE_MODEL, REACH, BEST, AS_PEER), leaves_open=LEARNING)

@@ -28,6 +28,7 @@ class Blas(unittest.TestCase):
             (folder / name / "libblas.so.3").touch()
             self.libraries.append(f"{name}={folder / name}")
         self.words, self.running, self.said = [], 0, "ready\n"
+        self.heard = []  # from processes, and what they were told
 
     def start(self, command, env, **_):
         work, *words = command[command.index("--compute") + 1:]
@@ -40,7 +41,12 @@ class Blas(unittest.TestCase):
         def communicate():
             self.running -= 1
             return json.dumps(passes), None
-        return mock.Mock(**{"stdout.readline.return_value": self.said, "communicate": communicate})
+
+        def readline():
+            self.heard.append("ready")
+            return self.said
+        return mock.Mock(**{"stdout.readline": readline, "communicate": communicate,
+                            "stdin.write": self.heard.append})
 
     def measure(self, *words):
         with mock.patch.object(subprocess, "Popen", self.start), \
@@ -59,6 +65,10 @@ class Blas(unittest.TestCase):
             "| vgg11 | 1 × 1 | 401.0 | 501.0 |", "| vgg11 | 1 × 2 | 401.0 | 501.0 |",
             "| vgg11 | 2 × 1 | 411.0 | 511.0 |", "| vgg11 | 2 × 2 | 411.0 | 511.0 |",
             "| vgg11 | 4 × 1 | 421.0 | 521.0 |"])
+
+    def test_no_process_begins_before_all_are_ready(self):
+        self.measure("--rounds", "1")
+        self.assertEqual(self.heard[-8:], ["ready"] * 4 + ["go\n"] * 4)
 
     def test_processes_are_told_threads_seconds_and_priority(self):
         self.measure("--rounds", "1", "--seconds", "0.5", "--nice", "7")

@@ -8,12 +8,13 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import EMULATED_SECONDS, RUNS, SMALL, FakeRunner, conduct_with, option, request_of
-from cli.experiment import course_claims, emulation, experiment
+from cli.experiment import course_claims, emulation, experiment, study
 from cli.experiment.emulation import seconds_of, with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
 from cli.experiment.results import Trained
@@ -190,6 +191,17 @@ class EmulationTest(unittest.TestCase):
         for one in EXPERIMENTS:
             self.conduct(name=one.name, out=self.out / one.name)
             self.assertTrue((self.out / one.name / "report.html").exists())
+
+
+class ConditionTest(unittest.TestCase):
+    def test_verdict_has_its_own_condition_and_says_that_computation_was_emulated(self):
+        statement = study.Statement("a", "A.", "b", "c", "d")
+        for emulates, condition, expected in (
+                (True, "noise", f"noise, {study.EMULATED}"), (True, "", study.EMULATED),
+                (False, "noise", "noise"), (False, "", "")):
+            setting = types.SimpleNamespace(needs_hosts="", disturbed="", emulates=emulates)
+            claim = study.decide_time(setting, statement, True, "1", condition=condition)
+            self.assertEqual(claim.condition, expected)
 
 
 class RefusalTest(unittest.TestCase):

@@ -414,6 +414,10 @@ class Conducting(Conducted):
         for where in ("hosts", "hostfile"):
             self.assert_refused("needs --threads", peers=True, **{where: "hosts"})
 
+    def test_peers_are_refused_by_experiments_that_measure_none(self):
+        self.assert_refused("^--peers: got experiment lab, expected course, time-to-accuracy$",
+                            words=["lab"], peers=True)
+
     def test_links_are_refused_by_experiments_that_do_not_take_them(self):
         self.assert_refused("^--link: got experiment course, expected time-to-accuracy$",
                             link=[{"rate": "1gbit", "gbit": 1}])

@@ -107,6 +107,8 @@ class MadeHostsTest(unittest.TestCase):
                 mock.patch.object(made_hosts, "why_no_containers", lambda: ""), \
                 mock.patch.object(made_hosts, "machine", lambda: {"memory": 12 << 30}), \
                 mock.patch.object(os, "sched_getaffinity", lambda pid: range(7)):
+            runner.hosts_of(request_of(hosts="podman", threads=4), lambda: None)
+            self.assertEqual(made.call_args.args[:3], (3, 4, 4 << 30))
             runner.hosts_of(request_of(hosts="podman"), lambda: None)
         self.assertEqual(made.call_args.args[:3], (3, 2, 4 << 30))
         self.assertLessEqual({"/usr/bin", "/"}, {*made.call_args.args[3]})

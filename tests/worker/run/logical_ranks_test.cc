@@ -127,6 +127,40 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"DilocoDelayed", "diloco:2", true, 0, false, 1}),
     [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
 
+class SlowModel : public RandomModel {
+ public:
+  SlowModel() : RandomModel(0) {}
+  torch::Tensor forward(torch::Tensor images) override {
+    absl::SleepFor(absl::Milliseconds(20));
+    return RandomModel::forward(images);
+  }
+};
+
+// The wait for a rank's batch begins after the rank before it was computed.
+TEST(LogicalRanksTimesTest, Run_AllRanksOnOneWorker_PhasesAreNoLongerThanTheIteration) {
+  auto trainer = Trainer::Create(std::make_shared<SlowModel>(), {}).value();
+  const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer(), {}).value();
+  Recording recording;
+  FoldingExchange folding(kWorldSize, &recording);
+  folding.AddLayout(LayoutId(0), sync->BucketSpecs());
+  const std::vector<Rank> ranks = RanksFrom(0, kWorldSize - 1);
+  sync->Attach(&folding, LayoutId(0), ranks);
+  int steps = 0;
+  const auto check = [&steps](absl::Span<const StepRecord> reports) {
+    ++steps;
+    absl::Duration sum;
+    for (const Phase phase : {Phase::kData, Phase::kForward, Phase::kBackward,
+                              Phase::kExposedCommunication, Phase::kOptimizer}) {
+      sum += reports.front().phases[phase];
+    }
+    EXPECT_LE(sum, reports.front().iteration + absl::Milliseconds(1));
+  };
+  const absl::Status status =
+      RunTrainer(*trainer, Batches(kSteps, kWorldSize, ranks), sync.get(), check);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(steps, kSteps);
+}
+
 // Back end and sync.
 class DealtTrainingTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
