@@ -15,6 +15,7 @@ import dataclasses
 
 from cli.experiment.devices import OnDevices
 from cli.experiment.disturbance import apart
+from cli.experiment.results import FILLED
 from cli.experiment.study import counted
 from cli.experiment.work import LOSSES, TIMES, Late, Training, without
 from cli.runs.hosts import UNSHAPED
@@ -117,7 +118,7 @@ def with_times(rank, of_emulated, warmup):
               for name in steady[0].get("phase_seconds", {})}
     usual = {"iteration_seconds": mean([time["iteration_seconds"] for time in steady]),
              **({"phase_seconds": phases} if phases else {})}
-    records = [{**record, **(times[place] if place < len(times) else usual)}
+    records = [{**record, **(times[place] if place < len(times) else {**usual, FILLED: True})}
                for place, record in enumerate(rank["records"])]
     summary = dict(rank["summary"])
     if "epochs" in summary:

@@ -5,6 +5,7 @@ from cli.runs.training import RankOutput
 
 COUNTED = slice(1, 40)  # iterations 2 to 40 of those counted from 1
 EXPOSED = "exposed_communication"
+FILLED = "filled"  # in a record whose times are the mean of others, which were measured
 
 
 def improvement(before, after):
@@ -32,11 +33,11 @@ class Trained:
         return len(self.ranks[0].records)
 
     def counted_iterations(self):
-        """Returns how many iterations the mean is over: 39, if the run was long enough."""
-        return len(self.ranks[0].records[COUNTED])
+        """Returns how many measured iterations the mean is over: 39, if the run was long enough."""
+        return len(self.counted_seconds())
 
     def counted_seconds(self):
-        """Returns the mean over the ranks of each iteration in the mean."""
+        """Returns the mean over the ranks of each measured iteration in the mean."""
         return self.iteration_seconds()[:COUNTED.stop - COUNTED.start]
 
     def mean_iteration(self):
@@ -47,8 +48,10 @@ class Trained:
         return median(self.iteration_seconds())
 
     def iteration_seconds(self):
-        """Returns the mean over the ranks of each iteration except the first."""
-        return [mean(of_ranks) for of_ranks in zip(*(rank.seconds for rank in self.ranks))][1:]
+        """Returns the mean over the ranks of each measured iteration except the first."""
+        measured = sum(FILLED not in record for record in self.ranks[0].records)  # they come first
+        return [mean(of_ranks) for of_ranks
+                in zip(*(rank.seconds for rank in self.ranks))][1:measured]
 
     def phase(self, name):
         """Returns mean seconds of a phase without the first iteration; None if not measured."""

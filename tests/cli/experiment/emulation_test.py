@@ -17,6 +17,7 @@ from fakes import EMULATED_SECONDS, RUNS, SMALL, FakeRunner, conduct_with, optio
 from cli.experiment import course_claims, emulation, experiment, study
 from cli.experiment.emulation import seconds_of, with_times, without
 from cli.experiment.experiment import EXPERIMENTS, times_name
+from cli.experiment.noise import compared
 from cli.experiment.results import Trained
 from cli.experiment.study import HOSTS, Setting
 from cli.experiment.work import LOSSES, Training
@@ -238,6 +239,18 @@ class PartsTest(unittest.TestCase):
         self.assertEqual(merged["records"][5]["phase_seconds"], {"forward": 1.5})
         self.assertEqual([one["loss"] for one in merged["records"]], list(range(6)))
         self.assertEqual([epoch["seconds"] for epoch in merged["summary"]["epochs"]], [18, 10])
+
+    def test_times_that_were_filled_in_are_not_measured_again(self):
+        def records(*seconds):
+            return [{"iteration_seconds": one, "phase_seconds": {}} for one in seconds]
+        timed = [9, *[1] * 11, *[4] * 3]
+        merged = Trained([with_times({"records": records(*[7] * 40), "summary": {}},
+                                     {"records": records(*timed)}, 0)])
+        alone = Trained([{"records": records(*timed), "summary": {}}])
+        self.assertEqual(merged.counted_seconds(), timed[1:])
+        self.assertEqual((merged.counted_iterations(), merged.median_iteration()), (14, 1))
+        self.assertAlmostEqual(merged.mean_iteration(), alone.mean_iteration())
+        self.assertEqual(compared(merged, merged).noise, compared(alone, alone).noise)
 
     def setting(self, **more):
         return Setting(request_of("out", hosts="auto", workers=2, rate="1gbit", link_gbit=1, **more),
