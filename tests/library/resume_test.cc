@@ -387,8 +387,9 @@ TEST_F(ResumeTest, RandomNumbers_Continue) {
       DistributedDataParallel ddp(net, group);
       torch::optim::SGD sgd(net->parameters(), 0.1);
       ddp.attach(sgd);
-      ddp.attach("draws",
-                 {[] { return std::string("x"); }, [](const std::string&) { torch::rand({5}); }});
+      ddp.attach(
+          "draws",
+          {[] { return std::string("x"); }, [](const std::string&) { torch::rand({5}); }, {}});
       for (int64_t step = ddp.resume(); step < until; ++step) {
         net->Loss(step).backward();
         drawn.push_back(torch::rand({3}));
