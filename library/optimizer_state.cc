@@ -196,6 +196,7 @@ v1::OptimizerConfig OptimizerState::Config() const {
 
 void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {
   for (const auto& [name, parameter] : parameters_) {
+    if (parameter.numel() == 0) continue;  // a checkpoint has no empty tensors
     auto& states = optimizer_->state();
     const auto found = states.find(OptimizerKeyOf(states, parameter));
     if (found == states.end()) continue;
@@ -205,7 +206,7 @@ void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {
                       torch::tensor(*fields.step, torch::kLong), /*common=*/true});
     }
     for (const auto& [field, tensor] : fields.tensors) {
-      if (!tensor->defined() || tensor->numel() == 0) continue;
+      if (!tensor->defined()) continue;
       out->push_back({kOptimizerSection, KeyOfField(name, field),
                       tensor->detach().clone(at::MemoryFormat::Contiguous), /*common=*/true});
     }
@@ -215,6 +216,7 @@ void OptimizerState::Copy(std::vector<StateTensorRef>* out) const {
 absl::Status OptimizerState::Restore(const StateReader& reader) {
   auto& states = optimizer_->state();
   for (const auto& [name, parameter] : parameters_) {
+    if (parameter.numel() == 0) continue;  // its state is made anew
     std::unique_ptr<OptimizerParamState> made = row_->make();
     const absl::StatusOr<bool> any = Read(reader, name, parameter, row_->fields(*made));
     if (!any.ok()) return any.status();

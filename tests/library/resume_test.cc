@@ -215,7 +215,7 @@ TEST_F(ResumeTest, OtherOptimizer_IsRefused) {
               ends[1]->code() == ErrorCode::kInvalidArgument);
   EXPECT_THAT(ends[0]->what(),
               HasSubstr("got SGD [first.weight, first.bias] [last.weight, last.bias]"
-                        ", expected Adam [first.weight"));
+                        ", expected Adam [empty, first.weight"));
 }
 
 void ExpectRefused(const std::string& expected, const std::function<void()>& call,
