@@ -305,6 +305,19 @@ TEST_F(MemberLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) 
   EXPECT_EQ(next.view.OwnRanks(), std::vector<Rank>({Rank(0), Rank(1), Rank(2)}));
 }
 
+// A transfer that a loss ended may report a fault of its own, after the next view has come.
+TEST_F(MemberLateTest, AwaitNextView_InternalFaultAfterALoss_GoesOnAndWithoutOneEnds) {
+  ASSERT_NO_FATAL_FAILURE(StartBesideTwo(nullptr));
+  const absl::Status fault = absl::InternalError("the transfer still holds memory");
+  EXPECT_EQ(member_->AwaitNextView(fault, Step(0)).kind, NextView::kEnd);
+  peers_.front().reset();
+  const absl::Time deadline = SteadyNow() + absl::FromChrono(kSoon);
+  while (member_->EndedOrChanged().ok() && SteadyNow() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(member_->AwaitNextView(fault, Step(0)).kind, NextView::kGoOn);
+}
+
 TEST_F(MemberLateTest, AwaitNextView_PartsOfTwoAreMissing_BothAreLost) {
   work_ = nullptr;  // then the coordinator takes for late only those that are named
   ASSERT_NO_FATAL_FAILURE(StartBesideTwo(nullptr));
