@@ -1,4 +1,5 @@
 """Downloads of deploy/fetch-mnist and deploy/fetch-weights, which resume where they broke off."""
+import http.client
 import os
 import sys
 import urllib.error
@@ -30,14 +31,30 @@ def open_from(url, begin):
 
 
 def download(url, part):
-    """Completes the file `part`. OSError (as urllib's errors are) if it cannot."""
+    """Completes the file `part`, or ends the program if it cannot be written. OSError (as urllib's
+    errors are) or HTTPException if the server does not give it."""
     begin = part.stat().st_size if part.exists() else 0
     answer, goes_on = open_from(url, begin)
-    with answer, open(part, "ab" if goes_on else "wb") as file:
+    with answer, open_part(part, "ab" if goes_on else "wb") as file:
         while piece := answer.read(PIECE):
-            file.write(piece)
+            write(file, piece)
         if getattr(answer, "length", 0):  # number of missing bytes
             raise OSError("the download broke off")
+
+
+def open_part(part, mode):
+    try:
+        return open(part, mode, buffering=0)
+    except OSError as error:
+        fail(f"cannot write {part}: {error.strerror.lower()}")
+
+
+def write(file, piece):
+    try:
+        while piece:
+            piece = piece[file.write(piece):]
+    except OSError as error:
+        fail(f"cannot write {file.name}: {error.strerror.lower()}")
 
 
 def fetch_from(url, part, is_right, expected):
@@ -59,6 +76,10 @@ def fetch(path, mirrors, is_right, expected):
     """Downloads the file `path` from the first mirror that has it, unless its beginning, PATH.part,
     is_right() already. `expected`: "MD5, expected 1a2b", for messages. Ends the program if no
     mirror has it."""
+    for mirror in mirrors:
+        if not mirror.startswith(("http://", "https://")):
+            fail(f"--mirror: expected an address that begins with http:// or https://, got {mirror}",
+                 EXIT_USAGE)
     part, wrong, unreachable = path.with_name(f"{path.name}.part"), [], []
     if part.exists() and is_right(part):
         mirrors = []
@@ -66,7 +87,7 @@ def fetch(path, mirrors, is_right, expected):
         url = f"{mirror.rstrip('/')}/{path.name}"
         try:
             why = fetch_from(url, part, is_right, expected)
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             unreachable.append(f"cannot reach {url} ({error}); run this again to resume")
             continue
         if why is None:

@@ -133,7 +133,7 @@ absl::Status GroupMember::Join() {
     if (shown_keeper_ == nullptr) return asked_early_.push_back(step);
     shown_keeper_->Ask(step);
   };
-  hooks.on_saved = [this](Step step, bool written) { OnSaved(step, written); };
+  hooks.on_saved = [this](const v1::Saved& saved) { OnSaved(saved); };
   hooks.services = {&state_service_};
   auto member = RunMember::Create(OptionsOfMember(), std::move(hooks));
   if (!member.ok()) return member.status();
@@ -245,12 +245,12 @@ void GroupMember::Forget() {
   keeper_.reset();
 }
 
-void GroupMember::OnSaved(Step step, bool written) {
-  if (written) {
+void GroupMember::OnSaved(const v1::Saved& saved) {
+  if (saved.written()) {
     MutexLock lock(&mutex_);
-    written_ = step;
+    written_ = Step(saved.step());
   }
-  held_state_.Release(step, written);
+  held_state_.Release(saved);
 }
 
 absl::Status GroupMember::KeepLast(Step last) {

@@ -106,7 +106,7 @@ class GroupMember {
   // Sets the bytes sent and received since the last step, and their compression.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
-  void OnSaved(Step step, bool written);
+  void OnSaved(const v1::Saved& saved);
   v1::StatusReply GetStatus();
 
   GroupSettings settings_;

@@ -171,8 +171,8 @@ void AddHosts(BenchOptions* options, OptionParser* parser) {
               WithDefault(Rate(&options->rate), "1gbit with --hosts auto or podman, else none"));
   parser->Add("link-gbit", "X", "speed of the links in Gbit/s, to compute minimum times",
               WithDefault(RealAbove(&options->link_gbit, 0), "same as --rate"));
-  parser->Add("port", "N", "port of the coordinator on its host",
-              Integer(&options->port, 1, 65535));
+  parser->Add("port", "N", "port of the coordinator on its host; PyTorch uses the next one",
+              Integer(&options->port, 1, 65534));
   parser->Add("peers", "true|false", "also measure PyTorch + Gloo, in turn with Gradwire",
               Switch(&options->peers));
   parser->Add("timeout-seconds", "S", "time limit for each start of all ranks",

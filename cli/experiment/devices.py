@@ -52,10 +52,20 @@ def classifier_size(model, width):
     return sum(inputs * outputs + outputs for inputs, outputs in zip(sizes, sizes[1:]))
 
 
+def bytes_of_parameters(devices, trained):
+    """Returns what gradients, momentum and copies of the trained parameters take."""
+    return 4 * trained * (5 + devices)
+
+
+def bytes_of_image(setting):
+    """Returns what the activations of an image take."""
+    return BYTES_PER_IMAGE * (setting.scale["image"] / FULL_SIZE) ** 2
+
+
 def largest_batch(setting, devices, trained):
     """Returns the largest batch whose gradients, momentum and activations fit in the free memory."""
-    part = (setting.scale["image"] / FULL_SIZE) ** 2
-    return int((setting.memory - 4 * trained * (5 + devices)) // (BYTES_PER_IMAGE * part))
+    free = setting.memory - bytes_of_parameters(devices, trained)
+    return int(free // bytes_of_image(setting))
 
 
 @dataclasses.dataclass(frozen=True)

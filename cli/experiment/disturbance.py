@@ -43,16 +43,29 @@ def unsteady(works, results):
                               ("median", median(seconds)))]
 
 
-def reason_of(signs):
-    """Returns why times cannot be judged; "" without signs."""
+def machines_of(environments):
+    """Returns the machines on which runs were measured, as texts."""
+    return sorted({f"{of_run.get('cpu')}, {of_run.get('cores')} cores" for of_run in environments})
+
+
+def reason_of(signs, machines):
+    """Returns why times cannot be judged; "" if they can."""
+    if len(machines) > 1:
+        return f"the runs are of {len(machines)} machines ({'; '.join(machines)})"
     if not signs:
         return ""
     more = f"; {len(signs) - 1} more signs of it" if len(signs) > 1 else ""
     return f"{OTHERS} ({signs[0]}{more})"
 
 
-def notice_of(signs):
-    """Returns the sentences for the top of a report."""
+def notice_of(signs, machines):
+    """Returns the sentences for the top of a report; "" if times can be judged."""
+    if len(machines) > 1:
+        return (f"NOT MEASURABLE: the runs were measured on {len(machines)} machines: "
+                f"{'; '.join(machines)}. No statement on time has a verdict. Run the command again "
+                "with --again on one of them.")
+    if not signs:
+        return ""
     return (f"NOT MEASURABLE: {OTHERS} while times were measured. No statement on time has a verdict, "
             f"and no time in this report counts. Signs: {'; '.join(signs)}. Run the command again with "
             "--again when nothing else runs.")

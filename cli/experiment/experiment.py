@@ -130,9 +130,10 @@ def find(experiment, setting, works, steps):
         results = EndedRuns(results, (work.name for work in works
                                       if {work.name, times_name(setting, work)} & missing))
     signs = experiment.signs(setting, works, results)
-    setting = dataclasses.replace(setting, disturbed=disturbance.reason_of(signs))
+    machines = disturbance.machines_of(step.record["environment"] for step in steps if step.record)
+    setting = dataclasses.replace(setting, disturbed=disturbance.reason_of(signs, machines))
     findings = report_part(experiment.find)(setting, results) or Findings([], [], [])
-    findings = dataclasses.replace(findings, head=head_of(setting, signs))
+    findings = dataclasses.replace(findings, head=head_of(setting, disturbance.notice_of(signs, machines)))
     if missing:
         findings = findings.without_gaps(experiment.statements)
         findings.shown.insert(0, ended_table(steps))
@@ -143,9 +144,10 @@ def find(experiment, setting, works, steps):
     return findings
 
 
-def head_of(setting, signs):
-    """Returns what a reader must know first: sentences, the most important ones first."""
-    return (*([disturbance.notice_of(signs)] if signs else []),
+def head_of(setting, notice):
+    """Returns what a reader must know first: sentences, the most important ones first. `notice`: why
+    times do not count, or ""."""
+    return (*([notice] if notice else []),
             *([REHEARSAL.format(setting.request["scale"])] if setting.request["scale"] != FULL_SCALE
               else []),
             *([EMULATED_HEAD] if setting.emulated else []))
@@ -189,6 +191,9 @@ def run_steps(steps, setting, folder, check_signals):
             runner.try_out([setting.request["programs"]["layout"], *options])
         for name in OF_ALL_RUNS:
             (folder.path / name).unlink(missing_ok=True)
+        for step in steps:
+            if not step.record:  # with --again, that of an earlier command
+                folder.forget(step.work.name)
         conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
 
 
@@ -234,7 +239,8 @@ def run_experiment(experiment, request, check_signals):
             if any(step.record for step in steps) and not (folder.path / REPORT).exists():
                 say("ends early; writes the report of the runs that have ended")
                 write(str(failure))
-                say(f"{folder.path}/{REPORT} is incomplete; the same command continues")
+                without = " without --again" if request["again"] else ""
+                say(f"{folder.path}/{REPORT} is incomplete; the same command{without} continues")
             raise
     for claim in write().claims:
         say(f"{claim.said}: {claim.text} ({claim.numbers})")

@@ -5,9 +5,11 @@ import math
 from collections.abc import Callable
 
 from cli.experiment import extractors
-from cli.experiment.devices import CHANNELS, CLASSES, OnDevices, classifier_size, largest_batch
+from cli.experiment.devices import (CHANNELS, CLASSES, OnDevices, bytes_of_image,
+                                    bytes_of_parameters, classifier_size, largest_batch)
 from cli.experiment.study import counted
 from cli.experiment.work import whole_epochs
+from cli.runs.failure import EXIT_USAGE, Failure
 
 SAMPLES = 60000  # of an epoch
 ONE_LAYER = 0  # width of a classifier
@@ -144,7 +146,20 @@ def models_of(setting):
     return list(dict.fromkeys(point.model for point in all_points(setting)))
 
 
+def check_memory(setting):
+    """Failure if the base, from which each factor is changed, does not fit in the free memory."""
+    start = base(setting)
+    needed = (bytes_of_parameters(start.devices, start.trained) +
+              start.batch * bytes_of_image(setting))
+    if setting.memory < needed:
+        raise Failure(f"{start.model} with batch {start.batch} on {start.devices} devices, which all "
+                      f"figures compare with, needs about {needed / 1e9:.1f} GB of memory; "
+                      f"{setting.memory / 1e9:.1f} GB are free", EXIT_USAGE)
+
+
 def runs(setting):
+    """Failure of check_memory."""
+    check_memory(setting)
     return [*extractors.pretrainings(setting, models_of(setting)),
             *(run_of(setting, point) for point in all_points(setting))]
 

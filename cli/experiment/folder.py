@@ -64,6 +64,10 @@ class Folder:
         "coordinator": its mean iteration, or null; see docs/output.md}."""
         write_json(self._file(name), record)
 
+    def forget(self, name):
+        """Removes the record of a run."""
+        self._file(name).unlink(missing_ok=True)
+
     def _file(self, name):
         return self.path / RUNS / f"{name}.json"
 

@@ -64,6 +64,7 @@ STATEMENTS = (BYTES, lab_data.ORDER, lab_data.DRIFT, WORSE, LONGER, FASTER_DEVIC
               STRONG_DEVICES, STRONG_RANKS, SHARE)
 NO_PAIR = "needs two runs with the same total batch"
 NEEDS_BATCHES = "needs two batches"
+NEEDS_MEMORY = "needs memory for one batch"
 
 
 def large_run(setting, way):
@@ -112,10 +113,10 @@ def shown_times(times, devices):
 
 
 def faster_ranks_claim(setting, measured):
-    devices = max(devices for devices, _ in measured.seconds)
+    devices = max((devices for devices, _ in measured.seconds), default=0)
     times = times_on(measured, devices)
     return decide_time(setting, FASTER_RANKS, all(shared < alone for _, alone, shared in times),
-                       shown_times(times, devices))
+                       shown_times(times, devices), "" if times else NEEDS_MEMORY)
 
 
 def faster_devices_claim(setting, measured):

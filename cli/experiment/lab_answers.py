@@ -8,6 +8,8 @@ COMPUTING = ("forward", "backward")
 
 
 def end_of_sweep(measured):
+    if not measured.batches:
+        return "No batch fitted into memory."
     largest = measured.batches[-1]
     beyond = [batch for batch in measured.scale["batches"] if batch > largest]
     if not beyond:
@@ -36,7 +38,7 @@ def epochs_by_batch(measured):
 def longer_or_shorter(measured):
     """Answers Q1, as the claim on it is judged."""
     if len(measured.batches) < 2:
-        return "Q1 needs two batches to compare; memory allowed one."
+        return "Q1 needs two batches to compare; memory did not allow them."
     if measured.disturbed:
         return (f"Q1 is not measurable here: {measured.disturbed}. An epoch took "
                 f"{epochs_by_batch(measured)}.")

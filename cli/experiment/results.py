@@ -1,4 +1,7 @@
-"""The measurements of one run of an experiment."""
+"""The measurements of one run of an experiment. A loss that is not finite, which a worker writes as
+null, is infinite here, and so higher than all others."""
+import math
+
 from cli.experiment.work import Averages, NamesOfBuckets, Order, Showing, Sizes, Training
 from cli.runs.quantiles import mean, median
 from cli.runs.training import RankOutput
@@ -13,9 +16,18 @@ def improvement(before, after):
     return None if before is None else 100 * (before - after) / before
 
 
+def loss_of(record):
+    return math.inf if record["loss"] is None else record["loss"]
+
+
+def relative_difference(first, second):
+    """Returns infinity if one of two losses is infinite."""
+    return math.inf if math.inf in (first, second) else abs(first - second) / abs(first)
+
+
 def largest_difference(first, second, steps):
     """Returns the largest relative difference of all ranks' losses in the first `steps`."""
-    return max(abs(a - b) / abs(a) for rank in range(len(first.ranks))
+    return max(relative_difference(a, b) for rank in range(len(first.ranks))
                for a, b in zip(first.losses(rank)[:steps], second.losses(rank)[:steps]))
 
 
@@ -59,7 +71,7 @@ class Trained:
                      for seconds in RankOutput(rank.records[1:]).phase(name)])
 
     def losses(self, rank=0):
-        return [record["loss"] for record in self.ranks[rank].records]
+        return [loss_of(record) for record in self.ranks[rank].records]
 
     def loss_at(self, iteration, rank=0):
         """Returns the loss of an iteration, counted from 0; None if the run ended earlier."""
@@ -84,8 +96,8 @@ class Trained:
 
     def epochs(self):
         """Returns "loss" and "accuracy" (0 to 1) of each in training, over the ranks."""
-        return [{field: mean([epoch[field] for epoch in of_ranks])
-                 for field in ("loss", "accuracy")}
+        return [{"loss": mean([loss_of(epoch) for epoch in of_ranks]),
+                 "accuracy": mean([epoch["accuracy"] for epoch in of_ranks])}
                 for of_ranks in zip(*(rank.summary["epochs"] for rank in self.ranks))]
 
     def hashes(self):

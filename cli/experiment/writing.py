@@ -26,7 +26,7 @@ from cli.experiment.study import VERDICTS, tabulate
 from cli.report import document, figures
 from cli.report.paper import TITLE, Paper
 from cli.runs.output_file import replace_file
-from cli.runs.tables import csv_table, markdown_cell, markdown_table
+from cli.runs.tables import csv_table, is_infinite, markdown_cell, markdown_table
 
 
 
@@ -36,6 +36,11 @@ def claims_table(claims):
         ("source", "of", lambda claim: claim.source),
         ("verdict", "verdict", lambda claim: claim.said),
         ("numbers", "by", lambda claim: claim.numbers)])
+
+
+def json_value(cell):
+    """Returns None for a number that is not finite, which JSON does not have."""
+    return None if is_infinite(cell) else cell
 
 
 def table_html(table, kind=""):
@@ -112,7 +117,8 @@ class Writing:
         return f"{self._experiment.title}, scale {self._scale}"
 
     def _results(self):
-        tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
+        tables = {table.key: [{column.field: json_value(row.get(column.field))
+                               for column in table.columns}
                               for row in table.rows] for table in self._findings.tables}
         claims = [{"key": claim.key, "claim": claim.text, "verdict": VERDICTS[claim.verdict],
                    "evidence": claim.numbers,
@@ -123,7 +129,7 @@ class Writing:
                            "command": self._command, "environment": self._facts,
                            "head": [*self._findings.head], "tables": tables, "claims": claims,
                            **missing}, indent=1,
-                          ensure_ascii=False) + "\n"
+                          ensure_ascii=False, allow_nan=False) + "\n"
 
     def _commands(self):
         lines = []

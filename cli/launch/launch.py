@@ -113,8 +113,13 @@ class Launch:
             return
         processes = self._request["workers"] + (self._request["coordinator"] is not None)
         files = [self._members.here.trace_file(process) for process in range(processes)]
-        if self._supervisor.cause:  # a process that failed before it joined wrote none
-            files = [file for file in files if os.path.exists(file)]
+        if self._supervisor.cause or self._supervisor.lost:
+            # A process that failed before it joined wrote none; that of a lost host is there.
+            missing = [file for file in files if not os.path.exists(file)]
+            files = [file for file in files if file not in missing]
+            if missing:
+                count = f"{len(missing)} process" + ("es" if len(missing) > 1 else "")
+                self._say(f"'{self._request['trace']}' lacks the part of {count}, which left none")
         with within("--trace"):
             replace_file(self._request["trace"], merge(files))
 
@@ -127,11 +132,11 @@ class Launch:
         collected = summaries.collect([self._members.here.summary_file(rank)
                                        for rank in range(request["world_size"])], ended)
         collected["coordinator"] = object_in(self._members.aggregation_file)
+        if collected["ranks"]:  # first, because the file may fail
+            self._print_tables(collected, whole=not ended)
         if request["summary"]:
             replace_file(request["summary"],
                          json.dumps(collected, indent=2, ensure_ascii=False) + "\n")
-        if collected["ranks"]:
-            self._print_tables(collected, whole=not ended)
         lost = {rank for member in supervisor.lost for rank in member.ranks}
         missing = [rank for rank in collected.get("missing_ranks", []) if rank not in lost]
         if missing and not ended:

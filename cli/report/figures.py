@@ -107,7 +107,9 @@ def label_of(series):
 
 
 def numbers(values):
-    return [float("nan") if value is None else value for value in values]
+    """Returns NaN, which is not drawn, for what is None or not finite."""
+    return [value if value is not None and math.isfinite(value) else float("nan")
+            for value in values]
 
 
 def draw_lines(axes, figure):

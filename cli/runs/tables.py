@@ -1,6 +1,7 @@
 """Tables for people (Markdown, or text on a terminal) and for programs (CSV). Rows are dicts in
 which a field may be missing or None. Each table has a head, then one line a row."""
 import json
+import math
 from typing import NamedTuple
 
 from cli.runs.json_fields import field_at, number_at, text_at
@@ -29,7 +30,13 @@ def values_of(fields, thing):
     return {field: value(*parts) for field, _, value, *_ in fields}
 
 
+def is_infinite(value):
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def markdown_cell(value, column):
+    if is_infinite(value):
+        return "not finite"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.{column.digits}f}" if isinstance(value, float) else value or ""
@@ -53,7 +60,7 @@ def markdown_table(columns, rows):
 
 
 def csv_cell(value):
-    if value is None:
+    if value is None or is_infinite(value):
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
@@ -62,7 +69,8 @@ def csv_cell(value):
 
 
 def csv_table(columns, rows):
-    """Writes field names, then rows: exact numbers, quoted texts, nothing for missing fields."""
+    """Writes field names, then rows: exact numbers, quoted texts, nothing for fields that are
+    missing or not finite."""
     lines = [[column.field for column in columns]]
     lines += [[csv_cell(row.get(column.field)) for column in columns] for row in rows]
     return "".join(",".join(line) + "\n" for line in lines)

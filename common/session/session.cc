@@ -210,9 +210,7 @@ void Session::OnMessage(v1::CoordinatorMessage* received) {
       if (listener_.on_save) listener_.on_save(Step(message.save().step()));
       return;
     case v1::CoordinatorMessage::kSaved:
-      if (listener_.on_saved) {
-        listener_.on_saved(Step(message.saved().step()), message.saved().written());
-      }
+      if (listener_.on_saved) listener_.on_saved(message.saved());
       return;
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));

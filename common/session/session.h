@@ -71,7 +71,7 @@ class Session {
     std::function<void(const std::string& reason)> on_paused;
     // Checkpoints; see membership.proto.
     std::function<void(Step)> on_save;
-    std::function<void(Step, bool written)> on_saved;
+    std::function<void(const v1::Saved&)> on_saved;
   };
 
   // Connects; see ConnectToCoordinator for waiting and errors. Functions of `listener` may be

@@ -105,6 +105,7 @@ void CheckpointKeeper::Order(SaveState save) {
   if (!replaced) return;
   KeptCheckpoint none;
   none.step = replaced->step;
+  none.generation = replaced->generation;
   none.status = absl::CancelledError("a newer one is written instead");
   on_kept_(none);
 }
@@ -131,6 +132,7 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
   const absl::Time begun = SteadyNow();
   KeptCheckpoint kept;
   kept.step = save.step;
+  kept.generation = save.generation;
   absl::StatusOr<StatePlan> plan = PlanOf(save);
   kept.status = plan.status();
   if (plan.ok()) {

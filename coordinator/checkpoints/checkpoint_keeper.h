@@ -24,6 +24,7 @@ namespace gradwire {
 // A checkpoint that was written, or not.
 struct KeptCheckpoint {
   Step step;                  // the first that is not part of it
+  Generation generation;      // in which the workers copied it
   absl::Status status;        // OK: it is published, or was before
   absl::Status deleted = {};  // of older ones; not OK: some are still there
   int64_t bytes = 0;          // of its tensors

@@ -81,6 +81,7 @@ struct SendSave {  // copy the state before this step
 struct SendSaved {  // the copy is not needed any more
   SessionId session;
   Step step;
+  Generation generation;  // in which it was made
   bool written;
 };
 // A worker that holds a copy of the state.
@@ -233,8 +234,8 @@ class Membership {
   Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
   // A checkpoint is requested: all workers will copy their state before the same step.
   Outcome OnSaveRequest();
-  // The state before a step was written, or was given up.
-  Outcome OnSaved(Step step, bool written);
+  // The state before a step, of copies made in `generation`, was written, or was given up.
+  Outcome OnSaved(Step step, Generation generation, bool written);
   // A message that is invalid here; `what` is part of the error.
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream ended without Leave; `cause` completes "rank 2 was lost: …".

@@ -86,9 +86,9 @@ void MembershipService::RequestState() {
   Drain();
 }
 
-void MembershipService::Saved(Step step, bool written) {
+void MembershipService::Saved(Step step, Generation generation, bool written) {
   MutexLock lock(&mutex_);
-  Enqueue(membership_.OnSaved(step, written));
+  Enqueue(membership_.OnSaved(step, generation, written));
   Drain();
 }
 
@@ -324,6 +324,7 @@ void MembershipService::Enact(const SendSave& send) {
 void MembershipService::Enact(const SendSaved& send) {
   v1::CoordinatorMessage message;
   message.mutable_saved()->set_step(send.step.value());
+  message.mutable_saved()->set_generation(send.generation.value());
   message.mutable_saved()->set_written(send.written);
   EnqueueWrite(send.session, std::move(message));
 }

@@ -88,8 +88,9 @@ class MembershipService final : public v1::Membership::Service {
   // Asks the workers for their state before a step that is soon to come; on_state follows. Any
   // thread.
   void RequestState();
-  // The state before `step` was written, or given up: the workers may free it. Any thread.
-  void Saved(Step step, bool written);
+  // The state before `step`, of copies made in `generation`, was written, or given up: the workers
+  // may free it. Any thread.
+  void Saved(Step step, Generation generation, bool written);
 
  private:
   // How long the worker of an ended session has for its half-close.

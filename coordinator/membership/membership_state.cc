@@ -43,7 +43,8 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   if (!config_.keeps_state) return OnNonsense(session, "Holds in a run without checkpoints", now);
   if (holds.generation() != generation_.value() || paused_until_) {
     // The others gave up theirs with that view.
-    outcome.actions.emplace_back(SendSaved{session, Step(holds.step()), /*written=*/false});
+    outcome.actions.emplace_back(
+        SendSaved{session, Step(holds.step()), Generation(holds.generation()), /*written=*/false});
     return outcome;
   }
   if (!holds.declined().empty()) {
@@ -58,7 +59,7 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   }
   if (Step(holds.step()) == declined_) {
     // Kept any longer, it would be in the way of the next copy.
-    outcome.actions.emplace_back(SendSaved{session, declined_, /*written=*/false});
+    outcome.actions.emplace_back(SendSaved{session, declined_, generation_, /*written=*/false});
     return outcome;
   }
   worker->holds = holds;
@@ -129,8 +130,9 @@ void Membership::GiveUpHolds(Outcome* outcome) {
   for (Participant* worker : roster_.Workers()) {
     if (!worker->holds) continue;
     if (worker->session) {
-      outcome->actions.emplace_back(
-          SendSaved{*worker->session, Step(worker->holds->step()), /*written=*/false});
+      outcome->actions.emplace_back(SendSaved{*worker->session, Step(worker->holds->step()),
+                                              Generation(worker->holds->generation()),
+                                              /*written=*/false});
     }
     worker->holds.reset();
   }
@@ -151,10 +153,11 @@ Outcome Membership::OnSaveRequest() {
   return outcome;
 }
 
-Outcome Membership::OnSaved(Step step, bool written) {
+Outcome Membership::OnSaved(Step step, Generation generation, bool written) {
   Outcome outcome;
   for (const Participant* worker : roster_.Workers()) {
-    if (worker->session) outcome.actions.emplace_back(SendSaved{*worker->session, step, written});
+    if (!worker->session) continue;
+    outcome.actions.emplace_back(SendSaved{*worker->session, step, generation, written});
   }
   return outcome;
 }

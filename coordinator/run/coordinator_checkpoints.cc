@@ -70,7 +70,7 @@ void Coordinator::OnKept(const KeptCheckpoint& kept) {
                        absl::StrCat("no checkpoint before step ", kept.step.value(), ": ",
                                     kept.status.message())});
   }
-  membership_.Saved(kept.step, kept.status.ok());
+  membership_.Saved(kept.step, kept.generation, kept.status.ok());
 }
 
 }  // namespace gradwire

@@ -3,6 +3,7 @@ import functools
 import hashlib
 import http.server
 import pathlib
+import resource
 import socket
 import subprocess
 import tempfile
@@ -42,6 +43,13 @@ class Server(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def answer_nonsense(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(b"nonsense\r\n\r\n")
+
+
 class FetchMnist(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -64,16 +72,18 @@ class FetchMnist(unittest.TestCase):
         self.addCleanup(server.shutdown)
         return f"http://127.0.0.1:{server.server_port}"
 
-    def fetch(self, *options):
-        """Its exit code; what it said is in self.err."""
-        ran = subprocess.run([PROGRAM, self.dir, *options], capture_output=True, text=True,
-                             check=False, env={"no_proxy": "127.0.0.1"})
+    def fetch(self, *options, limit=-1):
+        """Its exit code; what it said is in self.err. `limit`: bytes of a file."""
+        ran = subprocess.run(
+            [PROGRAM, self.dir, *options], capture_output=True, text=True, check=False,
+            env={"no_proxy": "127.0.0.1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.err = ran.stderr
         return ran.returncode
 
-    def fetch_from(self, *mirrors):
+    def fetch_from(self, *mirrors, limit=-1):
         return self.fetch("--sums", self.sums, *(word for mirror in mirrors
-                                                 for word in ("--mirror", mirror)))
+                                                 for word in ("--mirror", mirror)), limit=limit)
 
     def assert_complete(self):
         self.assertEqual({file.name: file.read_bytes() for file in self.dir.iterdir()},
@@ -99,6 +109,24 @@ class FetchMnist(unittest.TestCase):
             self.assertIn("the download broke off", self.err)
         self.assertEqual(self.fetch_from(breaks), 0, self.err)
         self.assert_complete()
+
+    def test_mirror_without_a_scheme_is_refused(self):
+        self.assertEqual(self.fetch_from("mirror.local/mnist"), 2)
+        self.assertIn("--mirror: expected an address that begins with http:// or https://, got "
+                      "mirror.local/mnist", self.err)
+
+    def test_answer_that_is_no_http_is_try_again(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            thread = threading.Thread(target=answer_nonsense, args=(server,))
+            thread.start()
+            self.addCleanup(thread.join)
+            self.assertEqual(self.fetch_from(f"http://127.0.0.1:{server.getsockname()[1]}"), 75)
+        self.assertIn("cannot reach", self.err)
+        self.assertNotIn("Traceback", self.err)
+
+    def test_file_that_cannot_be_written_is_no_reason_to_try_again(self):
+        self.assertEqual(self.fetch_from(self.mirror, limit=100), 1)
+        self.assertIn(f"cannot write {self.dir}/{NAMES[0]}.part: file too large", self.err)
 
     def test_whole_part_needs_no_server(self):
         self.dir.mkdir()

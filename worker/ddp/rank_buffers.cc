@@ -10,10 +10,12 @@ RankBuffers::RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast, boo
     : buffers_(std::move(buffers)), broadcast_(broadcast), undoable_(undoable) {
   for (const torch::Tensor& buffer : buffers_) bytes_ += buffer.nbytes();
   SetRanks({Rank(0)});
+  set_ = false;
 }
 
 void RankBuffers::SetRanks(absl::Span<const Rank> ranks) {
   const std::vector<Rank> before = std::exchange(ranks_, {ranks.begin(), ranks.end()});
+  set_ = true;
   Bytes now(bytes_);
   Pack(&now);
   if (broadcast_) {
@@ -56,6 +58,7 @@ void RankBuffers::Keep() {
 }
 
 void RankBuffers::Rewind() {
+  if (!set_) return;
   if (broadcast_) {
     if (has_previous_) start_.swap(previous_);
     has_previous_ = false;

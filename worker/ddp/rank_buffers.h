@@ -56,7 +56,9 @@ class RankBuffers {
   // as final.
   void Keep();
   // Undoes all steps that are not final. Each rank gets its state before the first of them; the
-  // module gets the state of the first carried rank. Call SetRanks next.
+  // module gets the state of the first carried rank. Before the first SetRanks there is nothing to
+  // undo, and the module keeps its state, which may have been restored meanwhile. Call SetRanks
+  // next.
   void Rewind();
 
  private:
@@ -68,6 +70,7 @@ class RankBuffers {
   const bool broadcast_;
   const bool undoable_;
   size_t bytes_ = 0;
+  bool set_ = false;  // SetRanks was called
   std::vector<Rank> ranks_;
   // If not broadcast: the states of each carried rank, as drawn above; only the last if not
   // undoable. Empty if the module is enough.

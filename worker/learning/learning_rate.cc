@@ -22,6 +22,7 @@ double StepDown(const WorkerOptions& options, const Iteration& iteration) {
 }
 
 double Cosine(const WorkerOptions&, const Iteration& iteration) {
+  if (iteration.steps == 0) return 0;  // the warm-up is the whole run, which has ended
   const double share = static_cast<double>(iteration.step) / static_cast<double>(iteration.steps);
   return (1 + std::cos(M_PI * share)) / 2;
 }

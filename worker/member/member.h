@@ -43,7 +43,7 @@ struct MemberHooks {
   std::function<void(const absl::Status&)> on_end = nullptr;
   // Messages about checkpoints (see membership.proto), on the session's thread. May be empty.
   std::function<void(Step)> on_save = nullptr;
-  std::function<void(Step, bool written)> on_saved = nullptr;
+  std::function<void(const v1::Saved&)> on_saved = nullptr;
   // Further services for the coordinator and the peers; they must outlive the member.
   std::vector<grpc::Service*> services = {};
 };

@@ -138,15 +138,16 @@ absl::StatusOr<std::vector<Evaluation>> Evaluator::Run(const std::function<bool(
 
 namespace {
 
-StepRecord RecordOf(const Batch& batch, const torch::Tensor& scores) {
+StepRecord RecordOf(const Batch& batch, const torch::Tensor& scores, Loss loss) {
   StepRecord record;
   record.samples = batch.size();
-  record.loss = torch::nn::functional::cross_entropy(scores, batch.labels).item<double>();
+  record.loss = loss(scores, batch.labels, /*sum=*/false).item<double>();
   record.correct = scores.argmax(1).eq(batch.labels).sum().item<int64_t>();
   return record;
 }
 
-absl::StatusOr<std::string> Run(Model& model, const EvaluationBatches& batches, int64_t steps,
+absl::StatusOr<std::string> Run(Model& model, const EvaluationBatches& batches, Loss loss,
+                                int64_t steps,
                                 const std::function<void(const StepRecord&)>& on_step,
                                 const std::function<bool()>& stopped) {
   const torch::NoGradGuard no_grad;
@@ -161,7 +162,7 @@ absl::StatusOr<std::string> Run(Model& model, const EvaluationBatches& batches, 
     const torch::Tensor scores = model.forward(batch.images);
     phases[Phase::kForward] = watch.Lap();
     if (step < batches.count()) first_pass.push_back(scores.contiguous());
-    StepRecord record = RecordOf(batch, scores);
+    StepRecord record = RecordOf(batch, scores, loss);
     record.step = Step(static_cast<uint64_t>(step));
     record.epoch = step / batches.count();
     record.phases = phases;
@@ -173,12 +174,13 @@ absl::StatusOr<std::string> Run(Model& model, const EvaluationBatches& batches, 
 
 }  // namespace
 
-absl::StatusOr<std::string> Infer(Model& model, const EvaluationBatches& batches, int64_t steps,
+absl::StatusOr<std::string> Infer(Model& model, const EvaluationBatches& batches, Loss loss,
+                                  int64_t steps,
                                   const std::function<void(const StepRecord&)>& on_step,
                                   const std::function<bool()>& stopped) {
   model.eval();
   try {
-    return Run(model, batches, steps, on_step, stopped);
+    return Run(model, batches, loss, steps, on_step, stopped);
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("inference: torch: ", error.what_without_backtrace()));
   } catch (const std::exception& error) {

@@ -102,10 +102,12 @@ class Evaluator {
 };
 
 // Scores `steps` batches with `model` in evaluation mode, starting over at the end of the data.
-// `on_step` gets a record of each; its phases are data and forward, which is the model without the
-// loss. Returns Cancelled if `stopped`, called before each batch, returns true; Internal if torch
-// throws; else the SHA-256 of all scores of the first pass over the batches.
-absl::StatusOr<std::string> Infer(Model& model, const EvaluationBatches& batches, int64_t steps,
+// `on_step` gets a record of each, with the mean of `loss`; its phases are data and forward, which
+// is the model without the loss. Returns Cancelled if `stopped`, called before each batch, returns
+// true; Internal if torch throws; else the SHA-256 of all scores of the first pass over the
+// batches.
+absl::StatusOr<std::string> Infer(Model& model, const EvaluationBatches& batches, Loss loss,
+                                  int64_t steps,
                                   const std::function<void(const StepRecord&)>& on_step,
                                   const std::function<bool()>& stopped);
 

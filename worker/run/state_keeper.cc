@@ -74,10 +74,16 @@ void StateKeeper::Copy(Step next, const View& view) {
 
 absl::Status StateKeeper::AwaitLast(Step last, const View& view, absl::Duration patience) {
   if (!view.keeps_state || resumed_ == last) return absl::OkStatus();
-  if (copied_ != last || copied_in_ != view.generation) Copy(last, view);
+  // The coordinator may be fetching the copy of an earlier view.
+  const bool copied = copied_ == last && (copied_in_ == view.generation || held_->step() == last);
+  if (!copied) Copy(last, view);
   const absl::Time deadline = SteadyNow() + patience;
   while (SteadyNow() < deadline) {
-    if (held_->AwaitRelease(SteadyNow() + kLookSlice).has_value()) return absl::OkStatus();
+    const absl::optional<bool> written = held_->AwaitRelease(SteadyNow() + kLookSlice);
+    if (written.has_value()) {
+      if (*written || copied_in_ == view.generation) return absl::OkStatus();
+      Copy(last, view);
+    }
     if (absl::Status running = member_->EndedOrChanged(); !running.ok()) return running;
   }
   spdlog::warn("the coordinator did not write the last checkpoint within {}; it is given up",

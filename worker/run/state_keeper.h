@@ -42,8 +42,9 @@ class StateKeeper {
   // The coordinator asks for a copy of the state before `step`. Declines if it has been begun.
   void Ask(Step step);
 
-  // Whether all updates of `step` must be done before the next step begins.
-  bool IsBorder(Step step) const { return schedule_.IsDue(Step(step.value() + 1)); }
+  // Whether all updates of `step` must be done before the next step begins. After it said no, a
+  // request for a copy of that state is declined.
+  bool IsBorder(Step step) { return schedule_.IsDue(Step(step.value() + 1)); }
 
   // Between two steps: copies the state before `next`, if a copy is due, and reports it.
   void BeforeStep(Step next, const View& view);

@@ -193,7 +193,7 @@ absl::Status Worker::Join() {
     if (shown_state_ == nullptr) return asked_early_.push_back(step);
     shown_state_->Ask(step);
   };
-  hooks.on_saved = [this](Step step, bool written) { held_state_.Release(step, written); };
+  hooks.on_saved = [this](const v1::Saved& saved) { held_state_.Release(saved); };
   hooks.services = {&state_service_};
   hooks.on_end = [this](const absl::Status& end) { stopper_->Request(end, ExitCode(end)); };
   auto member = RunMember::Create(*options, std::move(hooks));
@@ -411,8 +411,10 @@ void Worker::ShareEvaluations() {
 
 absl::Status Worker::Infer() {
   Model& model = devices_ != nullptr ? *devices_ : *model_;
+  const absl::StatusOr<Loss> loss = FindLoss(options_.loss);
+  if (!loss.ok()) return loss.status();
   absl::StatusOr<std::string> hash = gradwire::Infer(
-      model, *test_batches_, TotalSteps(),
+      model, *test_batches_, *loss, TotalSteps(),
       [this](const StepRecord& report) {
         OnStep({&report, 1});
       },

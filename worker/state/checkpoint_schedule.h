@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_STATE_CHECKPOINT_SCHEDULE_H_
 #define GRADWIRE_WORKER_STATE_CHECKPOINT_SCHEDULE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,8 +20,8 @@ class CheckpointSchedule {
   // `total`: number of steps of the run.
   CheckpointSchedule(uint64_t every, uint64_t total) : every_(every), total_(total) {}
 
-  // The coordinator asks for a copy before `step`. Does nothing, and returns false, if that step
-  // has been begun.
+  // The coordinator asks for a copy before `step`, or at the first border behind it. Does nothing,
+  // and returns false, if it has been decided that there is none.
   bool Add(Step step) {
     MutexLock lock(&mutex_);
     if (step.value() <= seen_) return false;
@@ -34,10 +35,12 @@ class CheckpointSchedule {
     return view_;
   }
 
-  // Whether a copy is due before `next`, the first step that is not done.
-  bool IsDue(Step next) const {
+  // Whether a copy is due before `next`, the first step that is not done. That is final: Add of
+  // this step is refused from now on.
+  bool IsDue(Step next) {
     const uint64_t done = next.value();
     MutexLock lock(&mutex_);
+    seen_ = std::max(seen_, done);
     return done > 0 && WasDue(done - 1, done);
   }
 
@@ -47,7 +50,7 @@ class CheckpointSchedule {
   bool Take(Step next, Generation view, bool at_border) {
     MutexLock lock(&mutex_);
     const uint64_t done = next.value();
-    seen_ = done;
+    if (at_border) seen_ = done;
     if (taken_.empty()) taken_.push_back(done == 0 ? 0 : done - 1);
     if (std::exchange(view_, view) != view) {
       while (taken_.size() > 1 && taken_.back() >= done) taken_.pop_back();
@@ -76,7 +79,7 @@ class CheckpointSchedule {
   const uint64_t total_;
   mutable Mutex mutex_;
   Generation view_ ABSL_GUARDED_BY(mutex_);
-  uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;  // step of the last Take
+  uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;  // the last step that IsDue or Take decided
   std::set<uint64_t> asked_ ABSL_GUARDED_BY(mutex_);
   // Steps of the latest copies, ascending. Before the first copies, the step before this process's
   // first one stands in front.

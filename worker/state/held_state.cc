@@ -37,12 +37,15 @@ absl::optional<Step> HeldState::step() const {
   return held_.has_value() ? absl::make_optional(held_->step) : absl::nullopt;
 }
 
-void HeldState::Release(Step step, bool written) {
+void HeldState::Release(const v1::Saved& saved) {
   absl::optional<Held> released;  // freed without the lock
   MutexLock lock(&mutex_);
-  if (!held_.has_value() || held_->step != step) return;
+  if (!held_.has_value() || held_->step != Step(saved.step()) ||
+      held_->generation != Generation(saved.generation())) {
+    return;
+  }
   released.swap(held_);
-  written_ = written;
+  written_ = saved.written();
   changed_.NotifyAll();
 }
 

@@ -50,8 +50,8 @@ class HeldState {
 
   // Returns the step of the copy that is held, if one is.
   absl::optional<Step> step() const;
-  // The coordinator does not need the copy of this step any more. `written`: it has written it.
-  void Release(Step step, bool written);
+  // The coordinator does not need this copy any more.
+  void Release(const v1::Saved& saved);
   // Drops the copy, if it is of a step after `first`: that step will be computed again.
   void Drop(Step first);
 

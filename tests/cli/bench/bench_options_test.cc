@@ -147,6 +147,11 @@ TEST(ParseTrainingOptions, UnknownSetup_NamesTheNearest) {
   EXPECT_THAT(TrainingError({"--setups", "all-reduec"}), HasSubstr("did you mean all-reduce?"));
 }
 
+TEST(ParseTrainingOptions, LastPort_IsRefusedBecausePyTorchNeedsTheNextOne) {
+  EXPECT_THAT(TrainingError({"--port", "65535"}), HasSubstr("--port"));
+  EXPECT_EQ(TrainingError({"--port", "65534"}), "");
+}
+
 TEST(ParseTrainingOptions, PeerWithoutPeers_IsRefused) {
   EXPECT_THAT(TrainingError({"--setups", "gloo-ddp"}), HasSubstr("needs --peers"));
 }

@@ -10,6 +10,7 @@ from cli.experiment import data_parallel, devices, factors, inference, threshold
 from cli.experiment.factors import BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, Point
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.runs.failure import EXIT_USAGE, Failure
 
 MEMORY = 1 << 40
 
@@ -87,6 +88,17 @@ class Plan(unittest.TestCase):
         results = {point.name: trained() for point in factors.points(setting, BY_BATCH)
                    if point.batch <= largest}
         return data_parallel.batches_note(setting, results)
+
+    def test_base_that_does_not_fit_is_refused(self):
+        for gigabytes, fits in ((6.2, False), (6.4, True)):
+            setting = setting_of(data_parallel.SCALES["full"], memory=int(gigabytes * 1e9))
+            if fits:
+                self.assertIn(factors.base(setting).name, [run.name for run in factors.runs(setting)])
+                continue
+            with self.assertRaisesRegex(Failure, "^vgg16 with batch 64 on 4 devices, .* needs about "
+                                        "6.3 GB of memory; 6.2 GB are free$") as raised:
+                factors.runs(setting)
+            self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
 
     def test_largest_batch_is_said(self):
         self.assertIn("ends at 1024, the largest of this scale", self.note(1024, MEMORY))

@@ -48,9 +48,19 @@ class Signs(unittest.TestCase):
         self.assertEqual(found, ["an iteration of b: mean 3 s, median 1 s, which should be equal"])
 
     def test_reason_has_the_first_sign_and_the_notice_all(self):
-        self.assertEqual(disturbance.reason_of([]), "")
-        self.assertEqual(disturbance.reason_of(["a"]), "other processes used the cores (a)")
-        self.assertIn("Signs: a; b; c. Run", disturbance.notice_of(["a", "b", "c"]))
+        one = ["a CPU, 2 cores"]
+        self.assertEqual(disturbance.reason_of([], one), "")
+        self.assertEqual(disturbance.notice_of([], one), "")
+        self.assertEqual(disturbance.reason_of(["a"], one), "other processes used the cores (a)")
+        self.assertIn("Signs: a; b; c. Run", disturbance.notice_of(["a", "b", "c"], one))
+
+    def test_runs_of_two_machines_cannot_be_compared(self):
+        machines = disturbance.machines_of(
+            [{"cpu": cpu, "cores": 2, "date": date} for cpu, date in (("B", 1), ("A", 2), ("B", 3))])
+        self.assertEqual(machines, ["A, 2 cores", "B, 2 cores"])
+        self.assertEqual(disturbance.reason_of([], machines),
+                         "the runs are of 2 machines (A, 2 cores; B, 2 cores)")
+        self.assertIn("on 2 machines: A, 2 cores; B, 2 cores.", disturbance.notice_of([], machines))
 
     def test_late_sleeps_of_each_run_are_signs(self):
         works = [Training(name, "", 4, 8, 5, ()) for name in ("a", "b", "c")]
@@ -106,7 +116,7 @@ class Lab(unittest.TestCase):
             self.assertEqual(len(lab_sweep.signs_of_baselines(setting, results)), count)
 
     def test_no_time_is_judged_and_each_answer_says_so(self):
-        why = disturbance.reason_of(["a", "b"])
+        why = disturbance.reason_of(["a", "b"], ["a CPU, 2 cores"])
         self.assertEqual(why, "other processes used the cores (a; 1 more signs of it)")
         setting = dataclasses.replace(setting_of(**HOSTS), disturbed=why)
         ranks, devices = (measured(way, setting=setting) for way in (RANKS, DEVICES))

@@ -2,6 +2,7 @@
 import contextlib
 import io
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -23,7 +24,7 @@ from cli.experiment.work import Training
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Outputs, Run
-from cli.runs.tables import Column
+from cli.runs.tables import Column, csv_table, markdown_cell
 from cli.terminal.command import WrongUsage
 
 
@@ -81,7 +82,7 @@ class Reports(unittest.TestCase):
 
     def test_only_the_full_scale_is_no_rehearsal(self):
         for scale, is_rehearsal in (("quick", True), ("full", False)):
-            head = experiment.head_of(Setting(request_of("out", scale=scale), {}, 2, 1 << 30), [])
+            head = experiment.head_of(Setting(request_of("out", scale=scale), {}, 2, 1 << 30), "")
             self.assertEqual([sentence.split(":")[0] for sentence in head],
                              ["REHEARSAL"] if is_rehearsal else [])
 
@@ -142,6 +143,39 @@ class Conducting(Conducted):
         self.conduct(FakeRunner())
         self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
         self.assertEqual(len(self.conduct(FakeRunner(), again=True)), RUNS)
+
+    def test_break_of_a_repetition_is_gone_on_from_without_again(self):
+        self.conduct(FakeRunner())
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=5), again=True)
+        self.assertIn("the same command without --again continues", self.said.getvalue())
+        self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 5)
+
+    def test_repetition_that_is_refused_leaves_all_runs(self):
+        self.conduct(FakeRunner())
+        runner = FakeRunner()
+        runner.try_out = mock.Mock(side_effect=Failure("no worker"))
+        with self.assertRaises(Failure):
+            self.conduct(runner, again=True)
+        self.assertEqual(self.conduct(FakeRunner()), [])
+
+    def test_runs_of_another_machine_are_said_and_no_time_is_judged(self):
+        self.conduct(FakeRunner())
+        path = next((self.out / "runs").iterdir())
+        record = json.loads(path.read_text())
+        record["environment"]["cpu"] = "another CPU"
+        path.write_text(json.dumps(record))
+        self.conduct(FakeRunner(), hosts="")
+        head = self.results()["head"]
+        self.assertTrue(head[0].startswith("NOT MEASURABLE: the runs were measured on 2 machines: "))
+        self.assertIn("another CPU, ", head[0])
+
+    def test_loss_that_is_not_finite_is_shown_as_such(self):
+        table = Table("t", "T", "s", [Column("loss", "loss", 2)], [{"loss": math.inf}])
+        self.assertEqual(markdown_cell(math.inf, table.columns[0]), "not finite")
+        self.assertEqual(csv_table(table.columns, table.rows), "loss\n\n")
+        self.assertIsNone(writing.json_value(math.inf))
+        self.assertEqual(writing.json_value(0.5), 0.5)
 
     def test_model_and_data_are_tried_out_before_the_first_run(self):
         runner = FakeRunner(fail_at=0)

@@ -297,6 +297,14 @@ class Answers(unittest.TestCase):
         self.assertIn("strong scaling would be worse", said)
         self.assertIn("on 2 of 64 each", said)
 
+    def test_no_batch_that_fits_is_said(self):
+        found = [lab_sweep.Measured(setting_of(hostfile="hosts"), {lab_sweep.SIZES: SIZES}, way)
+                 for way in (DEVICES, RANKS)]
+        self.assertIn("No batch fitted into memory.", lab_tables.first_table(found[0]).note)
+        claim = lab.faster_ranks_claim(setting_of(hostfile="hosts"), found[1])
+        self.assertEqual((claim.verdict, claim.numbers),
+                         (NOT_MEASURABLE, "needs memory for one batch"))
+
     def test_q1_needs_two_batches(self):
         setting = setting_of({**SCALE, "batches": (32,)})
         self.assertIn("needs two batches", lab_answers.longer_or_shorter(measured(setting=setting)))

@@ -1,4 +1,5 @@
 """cli/experiment/large_batch.py and collectives.py: their numbers and verdicts."""
+import math
 import pathlib
 import sys
 import unittest
@@ -7,7 +8,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
 from cli.experiment import collectives, large_batch
-from cli.experiment.results import Averaged, Shown, Trained
+from cli.experiment.results import Averaged, Shown, Trained, largest_difference
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS
 
@@ -27,6 +28,14 @@ def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None, lo
                      "summary": {"parameters_sha256": sha256, "bytes_sent": sent * len(records),
                                  "buffers_sha256": (buffers or "a" * ranks)[rank]}}
                     for rank in range(ranks)])
+
+
+class LossesTest(unittest.TestCase):
+    def test_loss_that_is_not_finite_equals_none(self):
+        finite, other = trained(1.0), trained(1.0, loss=None)
+        self.assertEqual(largest_difference(finite, finite, 2), 0)
+        for pair in ((finite, other), (other, finite), (other, other)):
+            self.assertEqual(largest_difference(*pair, 2), math.inf)
 
 
 class BackendsTest(unittest.TestCase):
@@ -111,6 +120,13 @@ class LargeBatch(unittest.TestCase):
             self.assertEqual(claim(self.results(**worse), self.SCALE).verdict, NOT_CONFIRMED)
             tiny = large_batch.SCALES["tiny"]
             self.assertEqual(claim(self.results(), tiny).verdict, NOT_MEASURABLE)
+
+    def test_loss_that_is_not_finite_is_higher_than_all_others(self):
+        for name, statement in (("no-remedy", CONFIRMED), ("warm-up", NOT_CONFIRMED)):
+            results = {**self.results(), name: self.way((2.0, None))}
+            claim = large_batch.remedy_claim(results, self.SCALE)
+            self.assertEqual(claim.verdict, statement, name)
+            self.assertIn(" inf", claim.numbers)
 
     def test_rates_must_be_those_of_the_rule(self):
         results = {way.name: self.way(rates=[rate] * 40)

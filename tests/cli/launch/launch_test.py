@@ -279,6 +279,19 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("gradwire launch: --trace: no trace in '", self.said())
         self.assertTrue(self.terminal.lines[OUT])
 
+    def test_trace_of_a_run_that_went_on_without_a_host_lacks_its_part_and_says_so(self):
+        trace = self.folder / "trace.json"
+        self.file("trace-0.json", EVENT)
+        self.supervisor.lost = [Lost("rank 1", "was killed", LOSS, ranks=frozenset([1]))]
+        self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 0, self.said())
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 1)
+        self.assertIn(f"'{trace}' lacks the part of 1 process", self.said())
+
+    def test_summary_that_cannot_be_written_does_not_cost_the_table(self):
+        self.assertEqual(self.run_all(coordinator=None, summary="/dev/full"), 1)
+        self.assertIn("/dev/full", self.said())
+        self.assertTrue(any("iteration ms" in line for line in self.terminal.lines[OUT]))
+
     def test_trace_of_a_run_that_failed_is_of_those_that_wrote_one(self):
         trace = self.folder / "trace.json"
         self.file("trace-1.json", EVENT)

@@ -95,6 +95,11 @@ class Lines(unittest.TestCase):
         self.assertEqual((values[0], values[2]), (2.0, 1.5))
         self.assertTrue(math.isnan(values[1]))
 
+    def test_infinity_leaves_a_gap(self):
+        line = {"name": "a", "x": [0, 1], "y": [1.0, math.inf]}
+        values = axes_of({**LINES, "series": [line]}).lines[0].get_ydata()
+        self.assertTrue(math.isnan(values[1]))
+
     def test_dashed_has_the_colour_of_the_series_before(self):
         dashed = {"x": [0, 1], "y": [1, 2], "dashed": True}
         more = {"name": "b", "x": [0, 1], "y": [1, 2]}

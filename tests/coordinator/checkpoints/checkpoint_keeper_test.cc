@@ -180,10 +180,12 @@ TEST_F(CheckpointKeeperTest, Order_TwoMoreWhileOneIsWritten_TheOlderOfThemIsGive
   for (const uint64_t step : {20, 30}) {
     SaveState save = Order({&first_});
     save.step = Step(step);
+    save.generation = Generation(step);
     keeper.Order(std::move(save));
   }
   ASSERT_EQ(given_up.size(), 1u);
   EXPECT_EQ(given_up[0].step, Step(20));
+  EXPECT_EQ(given_up[0].generation, Generation(20));
   EXPECT_TRUE(absl::IsCancelled(given_up[0].status)) << given_up[0].status;
   goes_on.set_value();
 }

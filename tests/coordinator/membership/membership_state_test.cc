@@ -133,6 +133,7 @@ TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {
   const std::vector<SendSaved> freed = All<SendSaved>(Holds(1, 5));
   ASSERT_THAT(freed, SizeIs(1));
   EXPECT_EQ(freed[0].session, SessionId(1));
+  EXPECT_EQ(freed[0].generation, Generation(1)) << "that of the copy";
   EXPECT_FALSE(freed[0].written);
   EXPECT_THAT(All<SaveState>(Holds(2, 5)), IsEmpty());
   generation_ = 2;
@@ -279,8 +280,11 @@ TEST_F(MembershipStateTest, OnSaveRequest_StepsAreSealed_NamesAStepBehindTheOpen
 
 TEST_F(MembershipStateTest, OnSaved_TellsAll) {
   Form();
-  const std::vector<SendSaved> sends = All<SendSaved>(membership_.OnSaved(Step(5), true));
+  const std::vector<SendSaved> sends =
+      All<SendSaved>(membership_.OnSaved(Step(5), Generation(7), true));
   ASSERT_THAT(sends, SizeIs(3));
+  EXPECT_EQ(sends[2].step, Step(5));
+  EXPECT_EQ(sends[2].generation, Generation(7));
   EXPECT_TRUE(sends[2].written);
 }
 

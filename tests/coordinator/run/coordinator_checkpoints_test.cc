@@ -75,8 +75,9 @@ class CoordinatorCheckpointsTest : public ::testing::Test {
     SessionOptions session;
     session.coordinator = coordinator_->address();
     Session::Listener listener;
-    listener.on_saved = [this](Step step, bool written) {
-      saved_[step.value() / kEvery - 1].set_value(written);
+    listener.on_saved = [this](const v1::Saved& saved) {
+      EXPECT_EQ(saved.generation(), 1);
+      saved_[saved.step() / kEvery - 1].set_value(saved.written());
     };
     session_ = Session::Open(
                    session, [](const absl::Status&) {}, std::move(listener))

@@ -73,6 +73,22 @@ TEST_F(RankBuffersTest, Rewind_StepNotKept_ModuleHasWhatItStartedFrom) {
   EXPECT_EQ(Pass(buffers, 0, 13), 10);
 }
 
+// A resumed run restores them; then a worker is lost before its first step.
+TEST_F(RankBuffersTest, Rewind_BeforeTheFirstRanks_ModuleKeepsWhatWasRestored) {
+  for (const bool broadcast : {true, false}) {
+    module_.fill_(1);
+    RankBuffers buffers({module_}, broadcast, true);
+    module_.fill_(5);
+    buffers.Rewind();
+    EXPECT_EQ(value(), 5);
+    buffers.SetRanks({Rank(0), Rank(1)});
+    EXPECT_EQ(Pass(buffers, 0, 10), 5);
+    EXPECT_EQ(Pass(buffers, 1, 20), 5);
+    buffers.Rewind();
+    EXPECT_EQ(value(), 5);
+  }
+}
+
 TEST_F(RankBuffersTest, Rewind_AfterKeep_IsTheStepBehind) {
   RankBuffers buffers({module_}, true, false);
   buffers.SetRanks({Rank(0)});

@@ -96,6 +96,17 @@ TEST(LearningRate, MakeLearningRate_Constant_ExactlyTheOption) {
   EXPECT_EQ(MakeLearningRate(options, {3, 7, 50}).value()(Step(13)), options.lr);
 }
 
+// The checkpoint behind the last step has the rate of the step that would come next.
+TEST(LearningRate, MakeLearningRate_WarmUpIsTheWholeRun_RateBehindItIsFinite) {
+  WorkerOptions options;
+  options.lr = 0.1;
+  options.warmup_epochs = 2;
+  options.lr_schedule = "cosine";
+  const LearningRate rate = MakeLearningRate(options, {4, 10, 20}).value();
+  EXPECT_DOUBLE_EQ(rate(Step(19)), 0.1);
+  EXPECT_DOUBLE_EQ(rate(Step(20)), 0);
+}
+
 TEST(LearningRate, MakeLearningRate_UnknownSchedule_ListsThoseThatExist) {
   WorkerOptions options = Options();
   options.lr_schedule = "linear";

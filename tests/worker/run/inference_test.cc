@@ -39,11 +39,12 @@ std::unique_ptr<const EvaluationBatches> MakeBatches() {
       .value();
 }
 
-std::vector<StepRecord> RecordsOf(Model& model, int64_t steps, std::string* hash = nullptr) {
+std::vector<StepRecord> RecordsOf(Model& model, int64_t steps, std::string* hash = nullptr,
+                                  Loss loss = &CrossEntropy) {
   std::vector<StepRecord> records;
   const auto result = Infer(
-      model, *MakeBatches(), steps, [&](const StepRecord& record) { records.push_back(record); },
-      [] { return false; });
+      model, *MakeBatches(), loss, steps,
+      [&](const StepRecord& record) { records.push_back(record); }, [] { return false; });
   EXPECT_TRUE(result.ok()) << result.status();
   if (hash != nullptr) *hash = *result;
   return records;
@@ -77,6 +78,13 @@ TEST(Infer, Batch_LossIsTheMeanOfItsSamples) {
   EXPECT_DOUBLE_EQ(RecordsOf(model, 2)[1].loss, loss.item<double>());
 }
 
+TEST(Infer, OtherLoss_IsTheRecords) {
+  PlainModel model;
+  const Batch batch = MakeBatches()->Make(0);
+  const auto loss = MeanSquaredError(model.forward(batch.images), batch.labels, /*sum=*/false);
+  EXPECT_DOUBLE_EQ(RecordsOf(model, 1, nullptr, &MeanSquaredError)[0].loss, loss.item<double>());
+}
+
 TEST(Infer, ModelWithDropout_DrawsNothing) {
   RandomModel model(0.5);
   EXPECT_EQ(RecordsOf(model, 1)[0].loss, RecordsOf(model, 1)[0].loss);
@@ -94,14 +102,15 @@ TEST(Infer, Stopped_Cancelled) {
   PlainModel model;
   int asked = 0;
   const auto result = Infer(
-      model, *MakeBatches(), 3, [](const StepRecord&) {}, [&] { return ++asked > 1; });
+      model, *MakeBatches(), &CrossEntropy, 3, [](const StepRecord&) {},
+      [&] { return ++asked > 1; });
   EXPECT_TRUE(absl::IsCancelled(result.status()));
 }
 
 TEST(Infer, ModelThrows_InternalSaysWhat) {
   Broken model;
   const auto result = Infer(
-      model, *MakeBatches(), 1, [](const StepRecord&) {}, [] { return false; });
+      model, *MakeBatches(), &CrossEntropy, 1, [](const StepRecord&) {}, [] { return false; });
   EXPECT_TRUE(absl::IsInternal(result.status()));
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("inference: torch: broken"));
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,7 +71,15 @@ class StateKeeperTest : public ::testing::Test {
     EXPECT_THAT(holds.step(), AnyOf(kAskedStep, kLastStep));
     reported_.push_back(holds.generation());
     last_reported_ = holds;
-    if (holds.generation() == written_) held_.Release(Step(holds.step()), true);
+    if (holds.generation() == written_) Release(holds.generation(), true);
+  }
+  // The coordinator has written the last copy, or gives it up.
+  void Release(uint64_t generation, bool written) {
+    v1::Saved saved;
+    saved.set_step(last_reported_.step());
+    saved.set_generation(generation);
+    saved.set_written(written);
+    held_.Release(saved);
   }
   // Returns the generations of all copies that were reported.
   std::vector<uint64_t> Reported() {
@@ -95,14 +104,37 @@ TEST_F(StateKeeperTest, AwaitLast_CopyOfThisView_MakesNoOther) {
 }
 
 // The run continues after a loss behind the last step, so no step would begin with a copy. The
-// coordinator heeds only copies of the current view.
-TEST_F(StateKeeperTest, AwaitLast_CopyOfAnEarlierView_CopiesAgain) {
-  written_ = 2;
-  keeper_->BeforeStep(Step(kLastStep), ViewOf(1));
+// coordinator gives the copy up.
+TEST_F(StateKeeperTest, AwaitLast_CopyOfAnEarlierViewIsGivenUp_CopiesAgain) {
+  for (const bool before : {true, false}) {
+    reported_.clear();
+    written_ = 2;
+    keeper_->BeforeStep(Step(kLastStep), ViewOf(1));
+    held_.Finish();
+    if (before) Release(1, false);
+    keeper_->OnView(ViewOf(2));
+    auto waits = std::async(std::launch::async, [this] {
+      return keeper_->AwaitLast(Step(kLastStep), ViewOf(2), absl::Seconds(30));
+    });
+    if (!before) Release(1, false);
+    EXPECT_EQ(waits.get(), absl::OkStatus());
+    EXPECT_THAT(Reported(), ElementsAre(1, 2));
+    EXPECT_FALSE(held_.step().has_value()) << "it was not written";
+  }
+}
+
+// The coordinator is fetching it when the loss comes.
+TEST_F(StateKeeperTest, AwaitLast_CopyOfAnEarlierViewIsInUse_StaysUntilItIsWritten) {
+  written_ = 0;
+  const View first = ViewOf(1);
+  keeper_->BeforeStep(Step(kLastStep), first);
+  held_.Finish();
   keeper_->OnView(ViewOf(2));
-  EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewOf(2), absl::Seconds(10)), absl::OkStatus());
-  EXPECT_THAT(Reported(), ElementsAre(1, 2));
-  EXPECT_FALSE(held_.step().has_value()) << "it was not written";
+  EXPECT_EQ(keeper_->AwaitLast(Step(kLastStep), ViewOf(2), absl::Milliseconds(200)),
+            absl::OkStatus());
+  EXPECT_TRUE(held_.Find(first.run_id, Step(kLastStep), Generation(1)).ok());
+  Release(1, true);
+  EXPECT_THAT(Reported(), ElementsAre(1));
 }
 
 // An export needs them, and the learning rate is that of the step that would come next.
@@ -212,6 +244,13 @@ class ResumedKeeperTest : public ::testing::Test {
         std::vector<StateTensorRef>{{"model", "weight", torch::full({1}, value), true}});
     return state;
   }
+  void Release(uint64_t step, uint64_t generation, bool written) {
+    v1::Saved saved;
+    saved.set_step(step);
+    saved.set_generation(generation);
+    saved.set_written(written);
+    held_.Release(saved);
+  }
   View ViewFrom(uint64_t first) const {
     View view;
     view.run_id = run_id_;
@@ -270,13 +309,13 @@ TEST_F(ResumedKeeperTest, BeforeStep_TwiceBeforeTheSame_IsCopiedOnceInEachView) 
   View view = ViewFrom(0);
   keeper_->BeforeStep(Step(2), view);
   ASSERT_EQ(held_.step(), Step(2));
-  held_.Release(Step(2), /*written=*/true);
+  Release(2, 1, /*written=*/true);
   keeper_->BeforeStep(Step(2), view);
   ASSERT_FALSE(held_.step().has_value());
   keeper_->BeforeStep(Step(3), view);
   keeper_->BeforeStep(Step(3), view);  // which does not decline it either
   EXPECT_EQ(held_.step(), Step(3));
-  held_.Release(Step(3), /*written=*/false);
+  Release(3, 1, /*written=*/false);
   view.generation = Generation(2);
   keeper_->BeforeStep(Step(3), view);
   EXPECT_EQ(held_.step(), Step(3));

@@ -38,6 +38,14 @@ class HeldStateTest : public ::testing::Test {
     return reported_;
   }
 
+  void Release(uint64_t step, uint64_t generation, bool written) {
+    v1::Saved saved;
+    saved.set_step(step);
+    saved.set_generation(generation);
+    saved.set_written(written);
+    held_.Release(saved);
+  }
+
   const RunId run_id_ = MakeRunId();
   v1::Holds reported_;
   HeldState held_{[this](const v1::Holds& holds) { reported_ = holds; }};
@@ -64,11 +72,13 @@ TEST_F(HeldStateTest, Find_OnlyThisRunStepAndGeneration) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(HeldStateTest, Release_FreesOnlyThisStep) {
+TEST_F(HeldStateTest, Release_FreesOnlyThisCopy) {
   Hold(12);
-  held_.Release(Step(11), true);
+  Release(11, 2, true);
   EXPECT_EQ(held_.step(), Step(12));
-  held_.Release(Step(12), true);
+  Release(12, 1, false);
+  EXPECT_EQ(held_.step(), Step(12));
+  Release(12, 2, true);
   EXPECT_FALSE(held_.step().has_value());
   EXPECT_FALSE(held_.Find(run_id_, Step(12), Generation(2)).ok());
 }
@@ -84,17 +94,17 @@ TEST_F(HeldStateTest, Drop_FreesStepsThatAreComputedAgain) {
 TEST_F(HeldStateTest, AwaitRelease_SaysWhetherItWasWritten) {
   Hold(12);
   EXPECT_FALSE(held_.AwaitRelease(SteadyNow()).has_value());
-  auto other = std::async(std::launch::async, [this] { held_.Release(Step(12), true); });
+  auto other = std::async(std::launch::async, [this] { Release(12, 2, true); });
   EXPECT_EQ(held_.AwaitRelease(SteadyNow() + absl::Seconds(30)), true);
   Hold(13);
-  held_.Release(Step(13), false);
+  Release(13, 2, false);
   EXPECT_EQ(held_.AwaitRelease(SteadyNow()), false);
 }
 
 constexpr Generation kView(1);
 
 TEST(CheckpointScheduleTest, IsDue_EveryFewStepsAndAtTheEnd) {
-  const CheckpointSchedule schedule(4, 10);
+  CheckpointSchedule schedule(4, 10);
   EXPECT_FALSE(schedule.IsDue(Step(0)));
   EXPECT_FALSE(schedule.IsDue(Step(3)));
   EXPECT_TRUE(schedule.IsDue(Step(4)));
@@ -119,6 +129,27 @@ TEST(CheckpointScheduleTest, Add_TooLate_IsTakenByNobody) {
   EXPECT_TRUE(schedule.Add(Step(7)));
   EXPECT_EQ(schedule.view(), kView);
   EXPECT_FALSE(schedule.Take(Step(6), kView, true));
+}
+
+// Its updates run late, so the state before step 5 cannot be copied any more.
+TEST(CheckpointScheduleTest, Add_StepThatIsDecided_IsRefused) {
+  CheckpointSchedule schedule(0, 10);
+  EXPECT_FALSE(schedule.Take(Step(4), kView, true));
+  EXPECT_FALSE(schedule.IsDue(Step(5)));
+  EXPECT_FALSE(schedule.Add(Step(5)));
+  EXPECT_FALSE(schedule.Take(Step(5), kView, true));
+  EXPECT_TRUE(schedule.Add(Step(7)));
+}
+
+// The other ranks may not have begun that step; all copy at the same border.
+TEST(CheckpointScheduleTest, Add_StepBehindTheLastBorder_IsTakenAtTheNext) {
+  CheckpointSchedule schedule(0, 10);
+  EXPECT_FALSE(schedule.Take(Step(4), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(6), kView, false));
+  EXPECT_FALSE(schedule.Add(Step(4)));
+  EXPECT_TRUE(schedule.Add(Step(5)));
+  EXPECT_FALSE(schedule.Take(Step(7), kView, false));
+  EXPECT_TRUE(schedule.Take(Step(8), kView, true));
 }
 
 TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
