@@ -232,6 +232,126 @@ TEST(AggregatorsTest, AllReduce_AggregatorHangs_DeadlineEndsItAndNamesTheAggrega
               HasSubstr("coordinator " + server.address + " does not answer"));
 }
 
+// Of two separate aggregators one lacks the terms of rank 1, and the other one hangs.
+TEST(AggregatorsTest, AllReduce_RankIsMissingAndAnAggregatorHangs_DeadlineNamesBoth) {
+  constexpr uint64_t kBytes = 4 * 100000;
+  HangingAggregation hanging;
+  GrpcServer silent = StartGrpcServer("127.0.0.1:0", {&hanging}).value();
+  AggregationService service{AggregationObserver()};
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+  View view;
+  view.run_id = MakeRunId();
+  view.generation = Generation(1);
+  view.world_size = 2;
+  view.chunk_bytes = 1 << 16;
+  for (const int rank : {0, 1}) {
+    view.members.push_back({MakeIncarnation(), "127.0.0.1:1", {Rank(rank)}});
+  }
+  view.self = view.members[0].incarnation;
+  view.aggregators = {server.address, silent.address};
+  const std::vector<BucketSpec> buckets = {{kBytes, v1::DTYPE_FLOAT32}};
+  const auto aggregator = std::make_shared<Aggregator>(view, Shard{2, {0}}, AggregatorHooks());
+  aggregator->AddLayout(LayoutId(0), buckets);
+  service.Serve(aggregator);
+  const auto backend = MakeBackend("sharded", BackendOptions()).value();
+  const std::vector<uint8_t> terms(kBytes);
+  std::vector<uint8_t> mean(kBytes);
+  std::promise<absl::Status> ended;
+  absl::optional<Incarnation> unreached;
+  const Backend::Ended never = [] { return absl::OkStatus(); };
+  std::unique_ptr<Exchange> exchange = backend->Connect(view, never, &unreached).value();
+  exchange->AddLayout(LayoutId(0), buckets);
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  exchange->Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Milliseconds(500),
+                   [&ended](const absl::Status& status) { ended.set_value(status); });
+  exchange->Contribute(key, Rank(0), terms);
+  const absl::Status status = ended.get_future().get();
+  const absl::optional<Suspect> suspect = exchange->suspect();
+  exchange.reset();
+  service.Abort(absl::CancelledError("the test is over"));
+  server.Shutdown();
+  silent.Shutdown();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("step 0, bucket 0: gradients of rank 1 are missing; aggregator 1 (" +
+                        silent.address + ") does not answer: "));
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(suspect->worker, view.members[1].incarnation);
+  EXPECT_TRUE(suspect->others.empty());
+}
+
+// An aggregator that takes all terms, lacks none, and sends no mean: its stream of means stays
+// open, or ends.
+class TakingAggregation : public v1::Aggregation::Service {
+ public:
+  explicit TakingAggregation(bool ends) : ends_(ends) {}
+
+  grpc::Status Gather(grpc::ServerContext*, grpc::ServerReader<v1::Chunk>* reader,
+                      v1::GatherReply*) override {
+    v1::Chunk term;
+    while (reader->Read(&term)) {
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest*,
+                       grpc::ServerWriter<v1::Chunk>*) override {
+    while (!ends_ && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Missing(grpc::ServerContext*, const v1::MissingRequest*,
+                       v1::MissingReply*) override {
+    return grpc::Status::OK;
+  }
+
+ private:
+  const bool ends_;
+};
+
+// How a bucket ends whose terms go to an aggregator at `address`.
+absl::Status AverageAt(const std::string& address, absl::Duration timeout) {
+  BackendOptions options;
+  options.coordinator = address;
+  View view;
+  view.world_size = 1;
+  view.chunk_bytes = 64;
+  view.members = {{MakeIncarnation(), "127.0.0.1:1", {Rank(0)}}};
+  view.self = view.members[0].incarnation;
+  const auto backend = MakeBackend("coordinator", options).value();
+  const std::vector<uint8_t> terms(4);
+  std::vector<uint8_t> mean(4);
+  std::promise<absl::Status> ended;
+  absl::optional<Incarnation> suspect;
+  const Backend::Ended never = [] { return absl::OkStatus(); };
+  const std::unique_ptr<Exchange> exchange = backend->Connect(view, never, &suspect).value();
+  exchange->AddLayout(LayoutId(0), {{terms.size(), v1::DTYPE_FLOAT32}});
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  exchange->Expect(key, absl::MakeSpan(mean), SteadyNow() + timeout,
+                   [&ended](const absl::Status& status) { ended.set_value(status); });
+  exchange->Contribute(key, Rank(0), terms);
+  return ended.get_future().get();
+}
+
+TEST(AggregatorsTest, AllReduce_AggregatorHasAllTermsAndSendsNoMean_DeadlineSaysSo) {
+  TakingAggregation aggregation(/*ends=*/false);
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&aggregation}).value();
+  const absl::Status status = AverageAt(server.address, absl::Milliseconds(200));
+  server.Shutdown();
+  EXPECT_EQ(status,
+            absl::DeadlineExceededError("step 0, bucket 0: the mean did not arrive in time"));
+}
+
+// Without an error the bucket would wait for its deadline.
+TEST(AggregatorsTest, AllReduce_AggregatorEndsItsStreamInOrder_EndsWithAnError) {
+  TakingAggregation aggregation(/*ends=*/true);
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&aggregation}).value();
+  const absl::Status status = AverageAt(server.address, absl::Seconds(20));
+  server.Shutdown();
+  EXPECT_EQ(status, absl::UnavailableError("Scatter from coordinator " + server.address +
+                                           ": the peer ended the stream early"));
+}
+
 // An aggregator that takes all terms, and sends the first of two means twice.
 class RepeatingAggregation : public v1::Aggregation::Service {
  public:

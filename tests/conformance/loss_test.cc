@@ -8,6 +8,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -183,6 +184,21 @@ TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
   ASSERT_EQ(finished.wait_for(std::chrono::minutes(1)), std::future_status::ready);
   const absl::Status status = finished.get();
   EXPECT_TRUE(status.ok() || status == kLost) << status;
+}
+
+TEST(FinishTest, Finish_OthersDoNotFinish_DeadlineEndsItAndSaysWhatIsOpen) {
+  const std::pair<const char*, const char*> backends[] = {
+      {"ring", "the streams did not close: neighbors are still busy"},
+      {"tree", "the streams did not close: neighbors are still busy"},
+      {"sharded", "other workers are still busy with the last step"}};
+  for (const auto& [backend, open] : backends) {
+    BackendCluster cluster(backend, 2, {{kBytes, v1::DTYPE_FLOAT32}});
+    std::vector<std::vector<std::string>> data(2, {std::string(kBytes, '\0')});
+    for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.exchange(0).Finish(SteadyNow() + absl::Milliseconds(50)),
+              absl::DeadlineExceededError(open))
+        << backend;
+  }
 }
 
 // A worker with ranks 0 and 1, beside one with rank 2.

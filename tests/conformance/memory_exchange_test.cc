@@ -108,6 +108,55 @@ TEST_F(MemoryExchangeTest, Cancel_OfAnother_EndsTheWaitForItAndNamesIt) {
   EXPECT_EQ(first->suspect()->worker, view_.members[1].incarnation);
 }
 
+// Its terms are there, but not what it had to add up.
+TEST_F(MemoryExchangeTest, Cancel_OfAnotherThatHasContributed_ItsPartOfTheMeanIsMissing) {
+  const auto first = Start(0);
+  const auto second = Start(1);
+  auto b = Average(second.get(), 1);
+  second->Cancel(absl::AbortedError("it saw a loss"));
+  EXPECT_TRUE(absl::IsAborted(b.get()));
+  const absl::Status status = Average(first.get(), 0).get();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 1 (127.0.0.1:1) has ended; a part of the mean of step 0, bucket 0"));
+}
+
+TEST_F(MemoryExchangeTest, Deadline_OneHasContributedNothing_SaysWhichOne) {
+  const char* const missing[] = {"this worker's own gradients are missing",
+                                 "gradients of rank 1 (127.0.0.1:1) is missing"};
+  for (const int late : {0, 1}) {
+    view_ = TwoWorkers();
+    const auto first = Start(0);
+    const auto second = Start(1);
+    std::promise<absl::Status> ended;
+    const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+    first->Expect(key, BytesOf(&means_[0]), SteadyNow() + absl::Milliseconds(300),
+                  [&ended](const absl::Status& status) { ended.set_value(status); });
+    if (late == 0) {
+      Average(second.get(), 1);
+    } else {
+      first->Contribute(key, Rank(0), BytesOf(&terms_[0]));
+    }
+    EXPECT_EQ(ended.get_future().get(),
+              absl::DeadlineExceededError(std::string("step 0, bucket 0: ") + missing[late]));
+  }
+}
+
+// As without the right to look into another process. Without an error the bucket would wait for
+// its deadline.
+TEST_F(MemoryExchangeTest, Start_MemoryOfAnotherCannotBeMapped_EndsTheBucketAndSaysWhatHelps) {
+  const auto other = SharedMemory::Make(MemoryName(view_, view_.members[1].incarnation, "bell"),
+                                        3 * sizeof(Bell), SharedMemory::Writer::kAll);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const auto exchange = Start(0);
+  const absl::Status status = Average(exchange.get(), 0).get();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("cannot share memory with rank 1 (127.0.0.1:1) (--shared-memory off "
+                        "exchanges by the network): shared memory gradwire-"));
+  EXPECT_FALSE(exchange->suspect().has_value());
+}
+
 // Rank 1 has contributed nothing yet, but it still runs.
 TEST_F(MemoryExchangeTest, Cancel_OfTheLastOfThree_NamesItAndNotTheOneThatIsLate) {
   view_.world_size = 3;
