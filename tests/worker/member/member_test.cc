@@ -331,6 +331,28 @@ TEST_F(MemberLateTest, AwaitNextView_PartsOfTwoAreMissing_BothAreLost) {
   }
 }
 
+// Who waits for a seal transfers the next step already. It does not wait for two step timeouts.
+TEST_F(MemberLateTest, AwaitSealed_PartOfTheNextStepIsMissing_ItsWorkerIsLostInThatStep) {
+  step_timeout_ = absl::Minutes(1);
+  StartCoordinator(2);
+  auto peer = std::async(std::launch::async, [this] {
+    return Declare(coordinator_->address(), 1, nullptr,
+                   [this](const absl::Status& end) { ends_[1].set_value(end); });
+  });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
+  const auto session = peer.get();
+  ASSERT_TRUE(session.ok()) << session.status();
+  step_timeout_ = absl::Milliseconds(100);
+  ASSERT_TRUE(absl::IsDeadlineExceeded(WaitForMean()));
+  member_->ReportReady(Step(0), /*last=*/false);
+  const absl::Status sealed = member_->AwaitSealed(Step(0));
+  EXPECT_TRUE(absl::IsAborted(sealed)) << sealed;
+  std::future<absl::Status> told = ends_[1].get_future();
+  ASSERT_EQ(told.wait_for(kSoon), std::future_status::ready);
+  EXPECT_THAT(std::string(told.get().message()),
+              HasSubstr("waited in vain for its part of step 1: "));
+}
+
 TEST_F(MemberLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
   StartCoordinator(2);
   auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });

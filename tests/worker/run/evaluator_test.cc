@@ -7,9 +7,14 @@
 #include <future>
 #include <ostream>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
+#include "absl/strings/str_format.h"
+#include "common/base/clock.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 
@@ -231,6 +236,57 @@ TEST(Evaluator, Run_RunIsLostWhileItIsShared_EndsWithTheReasonAndInTrainingAgain
     EXPECT_EQ(evaluated.get().status(), lost) << backend;
     EXPECT_TRUE(worker.model->is_training());
   }
+}
+
+TEST(Evaluator, Run_Divided_OthersHaveAsLongAsItWasSaid) {
+  constexpr absl::Duration kTimeout = absl::Minutes(3);
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true);
+  testing::FakeExchange exchange;
+  exchange.on_contribute = [&exchange](const BucketKey& key) { exchange.End(key.bucket.value()); };
+  View view;
+  view.world_size = 1;
+  worker.evaluator->Divide(&exchange, LayoutId(0), view, kTimeout);
+  const absl::Time begun = SteadyNow();
+  EXPECT_TRUE(worker.evaluator->Run(NeverStopped).ok());
+  const absl::Time ended = SteadyNow();
+  ASSERT_EQ(exchange.expected().size(), 2u);
+  for (const testing::FakeExchange::Expected& bucket : exchange.expected()) {
+    EXPECT_GE(bucket.deadline, begun + kTimeout);
+    EXPECT_LE(bucket.deadline, ended + kTimeout);
+  }
+}
+
+// As one that is stuck in a write to another worker.
+TEST(Evaluator, Run_ExchangeIsSilentPastTheDeadline_IsCancelled) {
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true);
+  testing::FakeExchange exchange;
+  View view;
+  view.world_size = 2;
+  worker.evaluator->Divide(&exchange, LayoutId(0), view, -absl::Seconds(10));
+  const absl::Status silent = absl::DeadlineExceededError("a peer takes no more data");
+  EXPECT_EQ(worker.evaluator->Run(NeverStopped).status(), silent);
+  EXPECT_EQ(exchange.cancelled(), silent);
+  EXPECT_EQ(exchange.under_way(), 0u);
+}
+
+TEST(Evaluator, Run_AnyModel_LogHasLossAndAccuracyInPercent) {
+  ::testing::internal::CaptureStdout();
+  const Evaluation alone = Alone();
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  const double right = alone.accuracy * static_cast<double>(kSamples);
+  EXPECT_THAT(log, ::testing::HasSubstr(
+                       absl::StrFormat("test loss %.4f, accuracy %.2f %% (%.0f of %d)", alone.loss,
+                                       100 * alone.accuracy, right, kSamples)));
+}
+
+TEST(Evaluator, Run_OtherExceptionThanTorchs_InternalSaysWhat) {
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true,
+                          [](const torch::Tensor&, const torch::Tensor&, bool) -> torch::Tensor {
+                            throw std::runtime_error("no room");
+                          });
+  EXPECT_EQ(worker.evaluator->Run(NeverStopped).status(),
+            absl::InternalError("evaluation: no room"));
+  EXPECT_TRUE(worker.model->is_training());
 }
 
 TEST(Evaluator, Run_TorchThrows_InternalSaysSo) {

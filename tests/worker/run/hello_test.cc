@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "common/base/host.h"
+#include "common/wire/xxh3.h"
 #include "tests/worker/run/training.h"
 #include "worker/models/prepare.h"
 #include "worker/options/sync_choice.h"
@@ -182,6 +185,25 @@ TEST(MakeHello, Threads_AreNoSetting) {
   EXPECT_EQ(hello.threads(), 3u);
   EXPECT_EQ(hello.settings().count("threads"), 0u);
   EXPECT_EQ(hello.settings().at("training samples"), "100");
+}
+
+// The coordinator warns if workers differ in these, because their bits may differ, too.
+TEST(MakeHello, Environment_TorchAndItsInstructionsAndBlas) {
+  const auto environment = [] {
+    const v1::Hello hello = MakeHello(WorkerOptions(), 100);
+    return Settings(hello.environment().begin(), hello.environment().end());
+  };
+  const char* const set = std::getenv("ATEN_CPU_CAPABILITY");
+  const std::string before = set == nullptr ? "" : set;
+  unsetenv("ATEN_CPU_CAPABILITY");
+  Settings expected = {{"torch", TORCH_VERSION}, {"instructions", Xxh3Kernels().front()->name}};
+  if (const auto blas = FindBlas(); blas.ok()) expected["blas"] = blas->name;
+  EXPECT_THAT(environment(), ContainerEq(expected));
+  setenv("ATEN_CPU_CAPABILITY", "default", /*overwrite=*/1);
+  expected["instructions"] = "default";
+  EXPECT_THAT(environment(), ContainerEq(expected));
+  unsetenv("ATEN_CPU_CAPABILITY");
+  if (set != nullptr) setenv("ATEN_CPU_CAPABILITY", before.c_str(), /*overwrite=*/1);
 }
 
 // Settings that are as usual are left out, so that a log is not full of them.

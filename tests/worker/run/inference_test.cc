@@ -53,12 +53,15 @@ std::vector<StepRecord> RecordsOf(Model& model, int64_t steps, std::string* hash
 TEST(Infer, MoreStepsThanBatches_BeginsAgainInTheNextEpoch) {
   PlainModel model;
   std::vector<int64_t> samples, epochs;
+  std::vector<uint64_t> steps;
   for (const StepRecord& record : RecordsOf(model, 5)) {
+    steps.push_back(record.step.value());
     samples.push_back(record.samples);
     epochs.push_back(record.epoch);
   }
   EXPECT_THAT(samples, ElementsAre(4, 4, 2, 4, 4));
   EXPECT_THAT(epochs, ElementsAre(0, 0, 0, 1, 1));
+  EXPECT_THAT(steps, ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST(Infer, TwoPasses_HashIsOfTheScoresOfTheFirst) {

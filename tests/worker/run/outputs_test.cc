@@ -34,10 +34,14 @@ TEST_F(CheckOutputsTest, TraceOfTheFirstRank_IsEnough) {
 }
 
 TEST_F(CheckOutputsTest, OneNameForTwoRanks_Refused) {
-  options_.summary = dir_.path() + "/summary.json";
-  const absl::Status status = CheckOutputs(options_, {Rank(0), Rank(1)});
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("expected {rank} in its name"), std::string::npos);
+  for (std::string WorkerOptions::*file : {&WorkerOptions::summary, &WorkerOptions::log_jsonl}) {
+    WorkerOptions options;
+    options.*file = dir_.path() + "/out";
+    EXPECT_TRUE(CheckOutputs(options, {Rank(0)}).ok());
+    const absl::Status status = CheckOutputs(options, {Rank(0), Rank(1)});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("expected {rank} in its name"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "common/rpc/channel.h"
 #include "coordinator/run/coordinator.h"
 #include "gradwire/v1/status.grpc.pb.h"
+#include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 #include "worker/data/dataset.h"
 #include "worker/ddp/model_layout.h"
@@ -26,6 +27,7 @@ namespace gradwire {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr char kRedoneSteps[] = "5";
 constexpr Step kLostIn = Step(2);
@@ -126,10 +128,14 @@ class RedoneStepTest : public ::testing::Test {
     options.metrics = "off";
     options.world_size = 2;
     const auto coordinator = Coordinator::Start(options).value();
-    Worker worker(OptionsOfRank(0, coordinator->address(), folder_->path()));
+    WorkerOptions of_worker = OptionsOfRank(0, coordinator->address(), folder_->path());
+    of_worker.metrics = testing::UnusedAddress();
+    Worker worker(of_worker);
     auto ended = std::async(std::launch::async, [&] { return worker.Run(); });
     EXPECT_EQ(BePeer(coordinator->address()), absl::OkStatus());
     EXPECT_EQ(ended.get(), 0);
+    const auto metrics = testing::HttpGet(of_worker.metrics, "/metrics");
+    metrics_ = metrics.ok() ? metrics->body : metrics.status().ToString();
   }
   static void TearDownTestSuite() {
     folder_.reset();
@@ -179,10 +185,12 @@ class RedoneStepTest : public ::testing::Test {
   static std::unique_ptr<testing::TempDir> folder_;
   static std::unique_ptr<v1::StatusReply> told_;  // by the worker, just before the loss
   static std::string worker_;                     // its address
+  static std::string metrics_;                    // of the worker, at the end
 };
 std::unique_ptr<testing::TempDir> RedoneStepTest::folder_;
 std::unique_ptr<v1::StatusReply> RedoneStepTest::told_;
 std::string RedoneStepTest::worker_;
+std::string RedoneStepTest::metrics_;
 
 TEST_F(RedoneStepTest, Log_HasEachStepOnceInOrder) {
   EXPECT_THAT(StepsOf(0), ElementsAre(0, 1, 2, 3, 4));
@@ -207,6 +215,12 @@ TEST_F(RedoneStepTest, Status_BeforeTheLoss_CountsSealedSteps) {
   EXPECT_EQ(told_->ranks(0).address(), worker_);
   EXPECT_EQ(told_->ranks(0).steps_done(), kLostIn.value());
   EXPECT_EQ(told_->ranks(0).last_step().step(), kLostIn.value() - 1);
+}
+
+TEST_F(RedoneStepTest, Metrics_AtTheEnd_HaveTheViewWithoutThePeer) {
+  EXPECT_THAT(metrics_, HasSubstr("\ngradwire_generation 2\n"));
+  EXPECT_THAT(metrics_, HasSubstr("\ngradwire_workers 1\n"));
+  EXPECT_THAT(metrics_, HasSubstr("\ngradwire_iterations_total 5\n"));
 }
 
 TEST_F(RedoneStepTest, Recovery_BeginsWithTheStepThatIsNotSealed) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "tests/worker/models/oracle.h"
@@ -194,6 +195,21 @@ TEST(TrainerTest, Run_ImagesOfAnotherShape_InternalNamesStep) {
       next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 3: torch: "));
+}
+
+TEST(TrainerTest, Run_OtherExceptionThanTorchs_InternalNamesStep) {
+  TrainerOptions options;
+  options.loss = [](const torch::Tensor&, const torch::Tensor&, bool) -> torch::Tensor {
+    throw std::runtime_error("no room");
+  };
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), options).value();
+  auto next = [] {
+    return absl::StatusOr<Batch>(
+        Batch{Step(3), 0, 0, 0, torch::zeros({2, 3, 8, 8}), torch::zeros({2}, torch::kInt64)});
+  };
+  const absl::Status status = trainer->Run(
+      next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });
+  EXPECT_EQ(status, absl::InternalError("step 3: no room"));
 }
 
 TEST(TrainerTest, BucketSpecs_Vgg11At25Mb_BucketsOfDistributedDataParallel) {
