@@ -52,6 +52,21 @@ TEST(Launch, GradientsPassTheRing_CoordinatorHasNoLine) {
   EXPECT_TRUE(run.coordinator.is_null());
 }
 
+// What `gradwire models` prints of one model.
+std::string TableOf(const Options& options) {
+  const auto table = Process::Start("gradwire", Options{"models"} + options);
+  EXPECT_EQ(*table->Wait(kLong), 0) << table->err();
+  return table->out();
+}
+
+TEST(Models, Table_FrozenFeaturesOrTokens_EachColumnIsItsOwn) {
+  EXPECT_EQ(TableOf({"--model", "vgg11", "--freeze-features", "true"}),
+            "model            parameters      trained   buffers  input                  MiB\n"
+            "vgg11               9231114         5130      5512  3x32x32               35.2\n");
+  EXPECT_THAT(TableOf({"--model", "bert_tiny", "--classes", "2"}),
+              ContainsRegex("\nbert_tiny +4386178 +4386178 +0  128 token ids +16.7\n"));
+}
+
 TEST(Report, LogsOfTwoRuns_BecomeAPageAndTables) {
   const TempDir dir;
   for (const int workers : {1, 2}) {

@@ -50,6 +50,8 @@ TEST(MetricsServerWithToken, PagesAskForIt_ProbesDoNot) {
   EXPECT_EQ(code_of("/nowhere", ""), "401");
   EXPECT_EQ(code_of("/metrics", right), "200");
   EXPECT_EQ(code_of("/nowhere", right), "404");
+  // Some proxies write names of headers small.
+  EXPECT_EQ(code_of("/metrics", absl::StrCat("authorization: Bearer ", kToken, "\r\n")), "200");
   EXPECT_EQ(code_of("/healthz", ""), "200");
   EXPECT_EQ(code_of("/readyz", ""), "200");
 }

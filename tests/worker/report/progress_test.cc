@@ -1,6 +1,10 @@
 #include "worker/report/progress.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -85,6 +89,20 @@ TEST(TerminalWidth, NeitherColumnsNorTerminal_Is80) {
   EXPECT_EQ(TerminalWidth({{"COLUMNS", "wide"}}, -1), 80);
   EXPECT_EQ(TerminalWidth({{"COLUMNS", "0"}}, -1), 80);
   EXPECT_EQ(TerminalWidth({{"COLUMNS", "-5"}}, -1), 80);
+}
+
+TEST(TerminalWidth, Terminal_IsItsColumns) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  winsize size = {};
+  EXPECT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  EXPECT_EQ(TerminalWidth({}, terminal), 80);  // it does not know
+  size.ws_row = 50;
+  size.ws_col = 132;
+  EXPECT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  EXPECT_EQ(TerminalWidth({}, terminal), 132);
+  EXPECT_EQ(TerminalWidth({{"COLUMNS", "120"}}, terminal), 120);
+  close(terminal);
 }
 
 TEST(ProgressReporter, Plain_PrintsIterations0And20) {

@@ -271,6 +271,37 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
                           "seconds_lost", "seconds_lost_by_phase", "recoveries"));
 }
 
+TEST(ToJson, Configuration_EachFieldIsItsOwn) {
+  Summary summary;
+  summary.rank = 3;
+  summary.world_size = 5;
+  summary.sync = "diloco:8";
+  summary.backend = "sharded";
+  summary.wire = "bf16";
+  summary.compress = "int8";
+  summary.model = "lenet";
+  summary.dataset = "mnist";
+  summary.batch_size = 32;
+  auto got = nlohmann::json::parse(ToJson(summary));
+  const auto expected = nlohmann::json::parse(R"({
+    "rank": 3, "world_size": 5, "sync": "diloco:8", "backend": "sharded", "wire": "bf16",
+    "compress": "int8", "model": "lenet", "dataset": "mnist", "batch_size": 32})");
+  for (const auto& [field, value] : expected.items()) EXPECT_EQ(got[field], value) << field;
+}
+
+TEST(ToJson, Failures_EachCountIsItsOwn) {
+  Summary summary;
+  summary.failures.views = 3;
+  summary.failures.losses = 2;
+  summary.failures.retries = 5;
+  summary.failures.recomputed_ranks = 4;
+  summary.failures.lost = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)};
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["failures"], nlohmann::json::parse(R"({
+    "views": 3, "losses": 2, "retries": 5, "recomputed_ranks": 4, "skipped_steps": 0,
+    "seconds_lost": 7.0, "recoveries": [],
+    "seconds_lost_by_phase": {"computing": 1.0, "waiting": 2.0, "connecting": 4.0}})"));
+}
+
 TEST(ToJson, Recoveries_EachWithItsCost) {
   Summary summary;
   Recovery recovery;
