@@ -14,6 +14,7 @@
 #include "common/compress/low_rank/low_rank_bucket.h"
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
+#include "tests/support/sockets.h"
 
 namespace gradwire::testing::compress_test {
 namespace {
@@ -177,6 +178,26 @@ TEST(LibraryFactors, WarmUp_FirstStepsAreWhole) {
   const std::vector<Floats> means = MeansOf("powersgd:1", 1);
   EXPECT_EQ(means[0], MeansOf("none")[0]);
   EXPECT_EQ(std::vector<Floats>(means.begin() + 1, means.end()), FactoredMeans(1));
+}
+
+TEST(LibraryFactors, Metrics_AfterAPass_HaveItsRatio) {
+  GroupOptions options;
+  options.compress = "powersgd:1";
+  options.metrics = UnusedAddress();
+  std::string page;
+  RunRanksWell(
+      1,
+      [&](const auto& group) {
+        Wide net;
+        DistributedDataParallel ddp(net, group);
+        net->Loss(0).backward();
+        page = HttpGet(options.metrics, "/metrics").value().body;
+      },
+      options);
+  const std::string name = "\ngradwire_compression_ratio ";
+  const size_t at = page.find(name);
+  ASSERT_NE(at, std::string::npos) << page;
+  EXPECT_GT(std::stod(page.substr(at + name.size())), 2);
 }
 
 TEST(LibraryFactors, TwoModelsAndCollectivesInOnePass_SameOnAllRanks) {

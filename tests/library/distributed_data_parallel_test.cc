@@ -3,18 +3,26 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
 #include "tests/support/sockets.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire::testing::distributed_data_parallel_test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 2;
@@ -371,6 +379,92 @@ TEST(Ddp, OverflowOnTheWire_StepsAfterIt_CountOnce) {
         EXPECT_EQ(ValueOf(metrics, "gradwire_wire_overflows_total"), 1);
       },
       options);
+}
+
+// What is counted is what each step adds, not what has been sent since the beginning.
+TEST(Ddp, SeveralSteps_BytesOnThePage_AreThoseOfTheSteps) {
+  GroupOptions options;
+  options.coordinator = UnusedAddress();
+  options.coordinator_metrics = "off";
+  options.world_size = kRanks;
+  options.backend = "sharded";
+  options.shared_memory = "off";
+  const std::string page = UnusedAddress();
+  const std::vector<std::string> names = {"gradwire_bytes_total{direction=\"sent\"}",
+                                          "gradwire_bytes_total{direction=\"received\"}"};
+  std::vector<std::string> pages;  // after each step of rank 0
+  const auto train = [&](int rank) {
+    GroupOptions own = options;
+    own.rank = rank;
+    if (rank == 0) own.metrics = page;
+    const auto group = init_process_group(own);
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    for (int step = 0; step < 5; ++step) {
+      LossOf(net, BatchOf(step)).backward();
+      if (rank == 0) pages.push_back(HttpGet(page, "/metrics").value().body);
+    }
+    group->close();
+  };
+  auto other = std::async(std::launch::async, [&train] { train(1); });
+  train(0);
+  other.get();
+  int64_t elements = 0;
+  for (const torch::Tensor& parameter : Net(0)->parameters()) elements += parameter.numel();
+  const double of_step = 4.0 * static_cast<double>(elements);  // a half, and a half of the mean
+  for (const std::string& name : names) {
+    const double bytes = ValueOf(pages.back(), name) - ValueOf(pages.front(), name);
+    EXPECT_GT(bytes, 2 * of_step) << name;
+    EXPECT_LT(bytes, 6 * of_step) << name;
+  }
+}
+
+TEST(Ddp, SlowForwardAndBackward_Metrics_HaveEachTimeInItsPhase) {
+  GroupOptions options;
+  options.metrics = UnusedAddress();
+  RunRanksWell(
+      1,
+      [&options](const auto& group) {
+        Net net(0);
+        DistributedDataParallel ddp(net, group);
+        net->first->weight.register_hook([](const torch::Tensor&) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(120));
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(40));
+        LossOf(net, BatchOf(0)).backward();
+        const std::string metrics = HttpGet(options.metrics, "/metrics").value().body;
+        EXPECT_GE(ValueOf(metrics, "gradwire_phase_seconds_sum{phase=\"forward\"}"), 0.04);
+        EXPECT_GE(ValueOf(metrics, "gradwire_phase_seconds_sum{phase=\"backward\"}"), 0.12);
+      },
+      options);
+}
+
+TEST(Ddp, Trace_SeveralRanks_EachHasAFileWithThePartsOfItsSteps) {
+  const TempDir dir;
+  GroupOptions options;
+  options.trace = dir.File("{rank}.json");
+  RunRanksWell(
+      kRanks,
+      [](const auto& group) {
+        Net net(0);
+        DistributedDataParallel ddp(net, group);
+        for (int step = 0; step < 2; ++step) LossOf(net, BatchOf(step)).backward();
+      },
+      options);
+  for (const std::string rank : {"0", "1"}) {
+    const auto events = nlohmann::json::parse(ReadFile(dir.File(rank + ".json")));
+    EXPECT_EQ(events.front()["args"]["name"], "rank " + rank);
+    EXPECT_EQ(events.back()["name"], "clock_offset");
+    std::vector<std::string> parts, kinds;
+    for (const auto& event : events) {
+      kinds.push_back(event.value("cat", ""));
+      if (kinds.back() != "compute") continue;
+      parts.push_back(event["name"].get<std::string>() + " " + event["args"]["step"].dump());
+    }
+    EXPECT_THAT(parts, ElementsAre("forward 0", "backward 0", "wait 0", "forward 1", "backward 1",
+                                   "wait 1"));
+    EXPECT_THAT(kinds, Contains("transfer"));
+  }
 }
 
 TEST(Ddp, Destroyed_Backward_StaysLocal) {

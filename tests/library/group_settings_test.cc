@@ -58,6 +58,16 @@ TEST(ReadGroupSettings, CoordinatorGivenWithoutWorldSize_ItIsTheCoordinators) {
   EXPECT_EQ(settings.rank, -1);
 }
 
+// Of a launcher that forgot the world size: no rank may train alone.
+TEST(ReadGroupSettings, LaterRankAlone_IsNoRunOfOneRank) {
+  GroupOptions options;
+  options.rank = 1;
+  const GroupSettings settings = ReadGroupSettings(options, {}).value();
+  EXPECT_EQ(settings.rank, 1);
+  EXPECT_EQ(settings.world_size, 0);
+  EXPECT_EQ(settings.coordinator, "127.0.0.1:29400");
+}
+
 TEST(ReadGroupSettings, SeveralConnections_AreForABackEndThatTakesThem) {
   GroupOptions options;
   options.connections = 2;

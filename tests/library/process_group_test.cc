@@ -244,6 +244,16 @@ TEST(ProcessGroup, AllGather_Bools_ByRank) {
   });
 }
 
+TEST(ProcessGroup, AllGather_NotContiguous_ValuesOfEachRankInItsShape) {
+  RunRanksWell(2, [](const auto& group) {
+    const auto of_rank = [](int rank) { return (torch::arange(6) + 10 * rank).view({2, 3}).t(); };
+    const std::vector<torch::Tensor> all = group->all_gather(of_rank(group->rank()));
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_TRUE(torch::equal(all[0], of_rank(0))) << all[0];
+    EXPECT_TRUE(torch::equal(all[1], of_rank(1))) << all[1];
+  });
+}
+
 TEST(ProcessGroup, RankThrows_InTheMiddle_OthersHearWhy) {
   const Ends ends = RunRanks(2, [](const auto& group) {
     if (group->rank() == 1) throw Error(ErrorCode::kInternal, 1, -1, "mine");

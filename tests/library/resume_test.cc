@@ -377,6 +377,51 @@ TEST_F(ResumeTest, CheckpointThatIsNotWritten_IsNotCommitted) {
   EXPECT_THAT(committed, ::testing::IsEmpty());
 }
 
+// While the run goes on, not only at its end.
+TEST_F(ResumeTest, CheckpointThatIsWritten_IsCommittedByALaterStep) {
+  KeepCheckpoints();
+  RunRanksWell(1, [](const Group& group) {
+    std::vector<int64_t> committed;
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    ddp.attach("watch", {[] { return std::string(); }, [](const std::string&) {},
+                         [&](int64_t step) { committed.push_back(step); }});
+    for (int64_t step = ddp.resume(); step < 1000 && committed.empty(); ++step) {
+      net->zero_grad();
+      net->Loss(step).backward();
+      sgd.step();
+      ddp.end_step();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_THAT(committed, ::testing::ElementsAre(kEvery));
+  });
+}
+
+// Else each rank would wait at the end for a checkpoint that none can make.
+TEST_F(ResumeTest, Close_RanksWithOtherNumbersOfSteps_WaitsForNoCheckpoint) {
+  KeepCheckpoints();
+  GroupOptions options;
+  options.step_timeout_seconds = 60;
+  const auto start = std::chrono::steady_clock::now();
+  RunRanksWell(
+      kRanks,
+      [](const Group& group) {
+        Trained net;
+        DistributedDataParallel ddp(net, group);
+        torch::optim::SGD sgd(net->parameters(), 0.1);
+        ddp.attach(sgd);
+        ddp.resume();
+        for (int step = 0; step <= group->rank(); ++step) ddp.end_step();
+        group->close();
+      },
+      options);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_FALSE(HasCheckpoint(1));
+  EXPECT_FALSE(HasCheckpoint(2));
+}
+
 // Random numbers of torch belong to the process, so there is one rank.
 TEST_F(ResumeTest, RandomNumbers_Continue) {
   KeepCheckpoints();
