@@ -184,6 +184,19 @@ TEST(GradientHooks, End_SparseGradient_InvalidArgumentNamesIt) {
                                                     "expected a dense one of float32"));
 }
 
+TEST(GradientHooks, End_SparseGradientOfAPassBefore_InvalidArgumentNamesIt) {
+  const torch::Tensor dense = torch::ones({2}, torch::requires_grad());
+  const torch::Tensor table = torch::ones({3, 2}, torch::requires_grad());
+  FlatGradient gradient({dense, table}, 0);
+  GradientHooks hooks(&gradient, false);
+  const auto sparse = torch::nn::functional::EmbeddingFuncOptions().sparse(true);
+  torch::nn::functional::embedding(torch::tensor({1}), table, sparse).sum().backward();
+  hooks.Begin(0, {});
+  (dense * 2).sum().backward();
+  EXPECT_EQ(hooks.End(), absl::InvalidArgumentError("parameter 1: got a gradient that is sparse, "
+                                                    "expected a dense one of float32"));
+}
+
 TEST(GradientHooks, End_Kept_GradStays) {
   const torch::Tensor parameter = torch::ones({2}, torch::requires_grad());
   FlatGradient gradient({parameter}, 0);

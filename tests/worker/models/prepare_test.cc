@@ -5,7 +5,10 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/support/temp_dir.h"
 #include "worker/models/layered_model.h"
 #include "worker/run/trainer.h"
@@ -14,7 +17,10 @@
 namespace gradwire {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 ModelOptions Frozen(const std::string& name, int64_t hidden) {
   ModelOptions options;
@@ -71,7 +77,8 @@ TEST(PrepareModel, PrepareModel_WeightsForOtherClasses_FeaturesAloneUnlessAllIsT
   EXPECT_EQ(weights.at("classifier.4.bias").numel(), 10);
   options.freeze_features = false;
   EXPECT_THAT(std::string(PrepareModel(options).status().message()),
-              HasSubstr("'classifier.4.bias': got Float [7], expected Float [10]"));
+              AllOf(StartsWith(options.weights),
+                    HasSubstr("'classifier.4.bias': got Float [7], expected Float [10]")));
 }
 
 // All is trained, but the classifier of the file is not the model's.
@@ -89,6 +96,25 @@ TEST(PrepareModel, PrepareModel_HiddenWithWeightsOfTheOldClassifier_FeaturesAreT
   EXPECT_TRUE(weights.at("conv1.weight").equal(published.at("conv1.weight")));
   EXPECT_EQ(weights.at("classifier.0.bias").numel(), 16);
   EXPECT_TRUE(weights.at("conv1.weight").requires_grad());
+}
+
+// As of a Python program that assigns such a torch.nn.Sequential.
+TEST(PrepareModel, PrepareModel_Hidden_LayersOfTheClassifierInOrder) {
+  ModelOptions options;
+  options.name = "lenet";
+  options.hidden = 16;
+  const std::shared_ptr<Model> model = PrepareModel(options).value();
+  std::vector<std::string> layers;
+  for (const auto& module : model->named_modules()) {
+    if (!absl::StartsWith(module.key(), "classifier.")) continue;
+    layers.push_back(absl::StrCat(module.key(), " ", module.value()->name()));
+  }
+  EXPECT_THAT(
+      layers,
+      ElementsAre("classifier.0 torch::nn::LinearImpl", "classifier.1 torch::nn::ReLUImpl",
+                  "classifier.2 torch::nn::DropoutImpl", "classifier.3 torch::nn::LinearImpl",
+                  "classifier.4 torch::nn::ReLUImpl", "classifier.5 torch::nn::DropoutImpl",
+                  "classifier.6 torch::nn::LinearImpl"));
 }
 
 TEST(PrepareModel, PrepareModel_HiddenForMaps_OneScoreEach) {

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/tensors/pickle_writer.h"
+#include "common/tensors/torch_archive.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/models/oracle.h"
 #include "worker/models/model.h"
@@ -239,6 +241,30 @@ TEST(TorchSave, WriteWeights_TorchFile_PythonReadsIt) {
   const auto got = (*answer)["a.weight"].get<std::vector<double>>();
   EXPECT_TRUE(torch::tensor(got, torch::kDouble).equal(expected));
   EXPECT_EQ((*answer)["a.num_batches_tracked"], nlohmann::json({7.0}));
+}
+
+// A file of one tensor "w" of `size` floats, in a storage of these bytes.
+std::string TorchFileOf(int64_t size, const std::string& storage) {
+  const StoredTensor tensor = {"w", TensorType::kFloat32, {size}};
+  const TensorStorage values = {static_cast<int64_t>(storage.size()),
+                                [&storage](const WritePiece& write) {
+                                  write(storage);
+                                  return absl::OkStatus();
+                                }};
+  std::string file;
+  const WritePiece take = [&file](absl::string_view piece) { absl::StrAppend(&file, piece); };
+  const std::string dict = PickledDict({{PickledText("w"), PickledTensor(tensor, 0)}});
+  EXPECT_TRUE(StreamTorchArchive(PickleOf(dict), {values}, take).ok());
+  return file;
+}
+
+TEST(TorchSave, ParseTorchFile_TensorLongerThanItsStorage_NamesKeyAndElements) {
+  const std::string two_floats(8, '\0');
+  const absl::StatusOr<Weights> fits = ParseTorchFile(TorchFileOf(2, two_floats));
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_TRUE(fits->at("w").equal(torch::zeros({2})));
+  EXPECT_EQ(ErrorOf(ParseTorchFile(TorchFileOf(3, two_floats)).status()),
+            "'w': value: got a tensor beyond its storage, expected one within 2 elements");
 }
 
 // Torch allocates as many elements as a storage's id says.

@@ -53,6 +53,21 @@ TEST(CheckWorkerOptions, HalfTypeWithABackEndOfFloat32_IsRefused) {
   EXPECT_TRUE(Parse({"--wire", "bf16"}).ok());  // auto
 }
 
+TEST(CheckWorkerOptions, CertificateWithABackEndOfPlainConnections_IsRefused) {
+  const std::vector<std::string> tls = {"--tls-cert", "c", "--tls-key", "y",
+                                        "--tls-ca",   "a", "--backend"};
+  const auto error_with = [&tls](const std::string& backend) {
+    std::vector<std::string> args = tls;
+    args.push_back(backend);
+    return ErrorOf(args);
+  };
+  EXPECT_EQ(error_with("ring"), "");
+  for (const char* backend : {"gloo", "mpi"}) {
+    EXPECT_THAT(error_with(backend), HasSubstr(std::string("got back end ") + backend +
+                                               ", whose connections cannot be encrypted"));
+  }
+}
+
 // The back ends with which these options are taken, in the order of --help.
 std::vector<std::string> BackendsWith(const std::vector<std::string>& options) {
   std::vector<std::string> names;

@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 
 class TinyCopy : public HeldCopy {
  public:
+  TinyCopy() { catalog_.add_sections()->set_name("model"); }
   const v1::StateCatalog& catalog() const override { return catalog_; }
   absl::Status Read(const std::string&, const std::string&, uint64_t,
                     absl::Span<uint8_t>) override {
@@ -56,7 +57,10 @@ TEST_F(HeldStateTest, Hold_ReportsStepAndDigests) {
   EXPECT_EQ(holds.step(), 12);
   EXPECT_EQ(holds.generation(), 2);
   ASSERT_EQ(holds.digests_size(), 2);
+  EXPECT_EQ(holds.digests(1).tensor(), 1);
   EXPECT_EQ(holds.digests(1).digest(), 18);
+  ASSERT_EQ(holds.sections_size(), 1);
+  EXPECT_EQ(holds.sections(0).name(), "model");
 }
 
 TEST_F(HeldStateTest, Find_OnlyThisRunStepAndGeneration) {
@@ -150,6 +154,15 @@ TEST(CheckpointScheduleTest, Add_StepBehindTheLastBorder_IsTakenAtTheNext) {
   EXPECT_TRUE(schedule.Add(Step(5)));
   EXPECT_FALSE(schedule.Take(Step(7), kView, false));
   EXPECT_TRUE(schedule.Take(Step(8), kView, true));
+}
+
+// The steps from 7 on are done again, so a copy before step 8 is not too late.
+TEST(CheckpointScheduleTest, Add_StepThatALaterViewDoesAgain_IsTaken) {
+  CheckpointSchedule schedule(0, 100);
+  for (const int step : {5, 6, 7, 8, 9}) EXPECT_FALSE(schedule.Take(Step(step), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(7), Generation(2), true));
+  EXPECT_TRUE(schedule.Add(Step(8)));
+  EXPECT_TRUE(schedule.Take(Step(8), Generation(2), true));
 }
 
 TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
