@@ -49,6 +49,11 @@ class Certificates(strangers.StrangersTest):
                     cls.ours / "ca.pem", "-keyfile", cls.ours / "ca.key", "-outdir", made.name,
                     "-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-out",
                     cls.ours / "ended.pem")
+        database.write_text("")  # it takes a name once
+        cls.openssl("ca", "-batch", "-config", settings, "-in", request, "-notext", "-cert",
+                    cls.ours / "ca.pem", "-keyfile", cls.ours / "ca.key", "-outdir", made.name,
+                    "-startdate", "20980101000000Z", "-enddate", "20990101000000Z", "-out",
+                    cls.ours / "future.pem")
 
     @staticmethod
     def openssl(*words):
@@ -201,6 +206,7 @@ class TlsTest(Certificates):
     def test_what_cannot_be_is_bad_usage(self):
         all_three = options_of(self.ours)
         ended = ["--tls-cert", self.ours / "ended.pem", *all_three[2:]]
+        future = ["--tls-cert", self.ours / "future.pem", *all_three[2:]]
         of_another = [*all_three[:2], "--tls-key", self.others / "127.0.0.1.key", *all_three[4:]]
         for options, why in (
                 ([*all_three, "--backend", "gloo"], "got back end gloo, whose connections cannot"),
@@ -208,6 +214,7 @@ class TlsTest(Certificates):
                 ([*all_three[:5], os.devnull], "--tls-ca: cannot use"),
                 ([*all_three[:5], self.folder / "no"], "--tls-ca: cannot read"),
                 (of_another, "--tls-key: cannot use"), (ended, "has expired, by this host's clock"),
+                (future, "is not valid yet, by this host's clock"),
                 (["--metrics", "8.8.8.8:9400"], "--metrics: got 8.8.8.8:9400: any host could reach")):
             self.assertIn(why, self.refused(*options))
 

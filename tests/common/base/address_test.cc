@@ -31,6 +31,20 @@ TEST(ParseHostPort, OtherForm_ShowsTheText) {
   }
 }
 
+TEST(ParseHostPort, LongestName_IsTakenAndOneByteMoreIsRefused) {
+  EXPECT_TRUE(ParseHostPort(std::string(253, 'n') + ":1").ok());
+  EXPECT_FALSE(ParseHostPort(std::string(254, 'n') + ":1").ok());
+}
+
+// A log would take a line for another one.
+TEST(ParseHostPort, CharactersOfNoHost_AreRefusedAndShownByTheirNumber) {
+  for (const char* text : {"no host:1", "host\n:1", "host\x1b[2J:1", "a/b:1", "a,b:1"}) {
+    const std::string message(ParseHostPort(text).status().message());
+    EXPECT_EQ(message.find("address: got '"), 0u) << message;
+    EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos) << message;
+  }
+}
+
 TEST(HostPortToString, Ipv4_IsJoined) {
   EXPECT_EQ(ToString(HostPort{"10.1.1.1", 7}), "10.1.1.1:7");
 }

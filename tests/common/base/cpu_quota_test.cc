@@ -58,6 +58,14 @@ TEST_F(CpuQuotaTest, FindCpuQuota_Version1_GivesCores) {
   EXPECT_EQ(FindCpuQuota("5:memory:/other\n4:cpu,cpuacct:/job\n", mounted())->cores, 1.5);
 }
 
+TEST_F(CpuQuotaTest, FindCpuQuota_OtherPeriods_CoresAreOfThese) {
+  Write("job/cpu.max", "30000 20000");
+  EXPECT_EQ(FindCpuQuota("0::/job\n", mounted())->cores, 1.5);
+  Write("cpu/old/cpu.cfs_quota_us", "125000");
+  Write("cpu/old/cpu.cfs_period_us", "50000");
+  EXPECT_EQ(FindCpuQuota("4:cpu:/old\n", mounted())->cores, 2.5);
+}
+
 TEST_F(CpuQuotaTest, FindCpuQuota_Version1WithoutLimit_None) {
   Write("cpu/job/cpu.cfs_quota_us", "-1");
   Write("cpu/job/cpu.cfs_period_us", "100000");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -54,6 +55,20 @@ TEST_F(ReadTokenTest, WhatNoHeaderCanCarry_RefusedAndNotShown) {
     const std::string error = ErrorOf(std::string("secret-half") + inside + "another-half");
     EXPECT_THAT(error, HasSubstr("white space")) << inside;
     EXPECT_THAT(error, Not(HasSubstr("half")));
+  }
+}
+
+TEST_F(ReadTokenTest, AllUsersCanReadIt_WarnsOnlyThen) {
+  ReadOf("0123456789abcdef").value();
+  using std::filesystem::perms;
+  const perms of_owner = perms::owner_read | perms::owner_write;
+  for (const perms others : {perms::none, perms::group_read, perms::others_read}) {
+    std::filesystem::permissions(path_, of_owner | others);
+    ::testing::internal::CaptureStdout();
+    EXPECT_TRUE(ReadToken(path_).ok());
+    const std::string log = ::testing::internal::GetCapturedStdout();
+    const std::string warning = "all users of this host can read the token in '" + path_ + "'";
+    EXPECT_EQ(log.find(warning) != std::string::npos, others == perms::others_read) << log;
   }
 }
 

@@ -296,6 +296,18 @@ TEST_F(Checkpoint, OpenCheckpoint_NewestIsDamaged_TakesTheNextAndSaysWhy) {
   EXPECT_THAT(skipped, ElementsAre(HasSubstr("step-000000000003")));
 }
 
+TEST_F(Checkpoint, OpenCheckpoint_TwoNewestAreDamaged_BothAreNamedTheNewestFirst) {
+  Publish(1);
+  for (const int64_t step : {2, 3}) WriteFile(Publish(step) + "/" + kWeights, "");
+  std::vector<std::string> skipped;
+  const auto checkpoint = OpenCheckpoint(dir_.path(), absl::nullopt, &skipped);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->manifest().step, 1);
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("step-000000000003"), HasSubstr("step-000000000002")));
+  EXPECT_THAT(ErrorOf(OpenCheckpoint(dir_.path(), 4, &skipped).status()),
+              HasSubstr("got step 4, expected one of 3, 2, 1"));
+}
+
 TEST_F(Checkpoint, OpenCheckpoint_NoneSound_IsAWrongFile) {
   std::vector<std::string> skipped;
   EXPECT_EQ(OpenCheckpoint(dir_.path(), absl::nullopt, &skipped).status().code(),

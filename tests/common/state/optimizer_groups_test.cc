@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/tensors/pickle_writer.h"
+
 namespace gradwire {
 namespace {
 
@@ -29,6 +31,25 @@ TEST(OptimizerGroups, Make_ParameterThatThereIsNot_InvalidArgumentNamesIt) {
   const auto made = MakeOptimizerGroups(GroupsOf({0}, {2}), 2);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 2 of its optimizer"));
+}
+
+// As PyTorch itself has them.
+TEST(OptimizerGroups, Make_OptionsThatTheRunDoesNotTell_AreTheDefaultsOfTorch) {
+  const auto groups_of = [](const std::string& optimizer) {
+    const auto made = MakeOptimizerGroups({optimizer, {{{{"lr", 0.1}}, {}}}}, 1);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made->param_groups;
+  };
+  const auto option = [](const char* name, double value) {
+    return HasSubstr(PickledText(name) + PickledReal(value));
+  };
+  EXPECT_THAT(groups_of("adam"), option("weight_decay", 0));
+  EXPECT_THAT(groups_of("adamw"), option("weight_decay", 0.01));
+  EXPECT_THAT(groups_of("adamw"), HasSubstr(PickledText("betas") +
+                                            PickledTuple({PickledReal(0.9), PickledReal(0.999)})));
+  EXPECT_THAT(groups_of("rmsprop"), option("alpha", 0.99));
+  EXPECT_THAT(groups_of("rmsprop"), option("eps", 1e-8));
+  EXPECT_THAT(groups_of("adagrad"), option("eps", 1e-10));
 }
 
 }  // namespace

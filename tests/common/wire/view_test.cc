@@ -65,6 +65,28 @@ TEST(View, SharesMemory_OneHost_OnlyIfAllSayTheSame) {
   EXPECT_FALSE(view.SharesMemory());
 }
 
+TEST(View, SharesMemoryWith_AnotherMember_IfBothHaveTheSame) {
+  View view = ThreeRanks();
+  EXPECT_TRUE(view.SharesMemoryWith(view.members[0]));
+  view.members[0].memory = "another host";
+  EXPECT_FALSE(view.SharesMemoryWith(view.members[0]));
+  for (Member& member : view.members) member.memory = "";
+  EXPECT_FALSE(view.SharesMemoryWith(view.members[0]));
+}
+
+TEST(View, MemoryGroups_SeveralHosts_OfTwoWorkersOrMoreByTheirFirstRank) {
+  View view;
+  view.members = {{Incarnation(1), "a:1", {Rank(3)}, 1, "z"},
+                  {Incarnation(2), "b:1", {Rank(1), Rank(6)}, 2, "y"},
+                  {Incarnation(3), "c:1", {Rank(4), Rank(5)}, 3, "alone"},
+                  {Incarnation(4), "a:2", {Rank(0)}, 4, "z"},
+                  {Incarnation(5), "b:2", {Rank(2)}, 5, "y"},
+                  {Incarnation(6), "d:1", {Rank(7)}, 6, ""},
+                  {Incarnation(7), "d:2", {Rank(8)}, 7, ""}};
+  EXPECT_THAT(view.MemoryGroups(),
+              ElementsAre(ElementsAre(Rank(0), Rank(3)), ElementsAre(Rank(1), Rank(2), Rank(6))));
+}
+
 TEST(View, NameOf_OneAndSeveral_ForMessages) {
   EXPECT_EQ(NameOf({Rank(2)}), "rank 2");
   EXPECT_EQ(NameOf({Rank(0), Rank(1), Rank(5)}), "ranks 0, 1, 5");
