@@ -146,6 +146,18 @@ TEST_F(CheckHelloTest, NoThreadsWhereOthersSaySome_IsOk) {
   EXPECT_TRUE(Check(TestHello(2)).ok());
 }
 
+TEST(CheckHelloThreads, FirstWorkerSaysNone_TheSecondOnesCount) {
+  Roster roster({3, 3, 0}, LeaseLimits(), kNow);
+  roster.Add(WorkerOf(SessionId(1), TestHello(1), kNow));
+  v1::Hello hello = TestHello(2);
+  hello.set_threads(4);
+  roster.Add(WorkerOf(SessionId(2), hello, kNow));
+  hello = TestHello(3);
+  hello.set_threads(2);
+  EXPECT_EQ(CheckHello(hello, roster, SettingsOf(hello)),
+            absl::InvalidArgumentError("threads: got 2, expected 4 (rank 1)"));
+}
+
 TEST_F(CheckHelloTest, BothOnLoopback_IsOk) {
   v1::Hello hello = TestHello(1);
   hello.set_address("127.0.0.1:1");

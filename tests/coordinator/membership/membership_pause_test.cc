@@ -251,13 +251,32 @@ TEST_F(MembershipPauseTest, OneIsGoneAndALaterOneSilent_PromisesNoEarlierEnd) {
 
 TEST_F(MembershipPauseTest, TwoAreSilent_BothAreWaitedFor) {
   EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(3), {1})), SizeIs(2));
-  EXPECT_THAT(Reason(), EndsWith("or until these are heard again"));
+  EXPECT_EQ(Reason(),
+            "rank 1 (10.10.1.2:2) is not heard: it was silent for 2 s; rank 2 (10.10.1.2:3) is not "
+            "heard: it was silent for 2 s; 1 worker is left, expected 3 or more to go on; the run "
+            "is paused for 60 s, or until these are heard again");
   const Outcome one = Hear(3);
   EXPECT_THAT(All<SendView>(one), IsEmpty());
   ASSERT_THAT(All<PauseRun>(one), SizeIs(1));
   EXPECT_EQ(All<PauseRun>(one)[0].workers, 2);
   EXPECT_THAT(Reason(), Not(HasSubstr("rank 2")));
   EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
+}
+
+TEST_F(MembershipPauseTest, TwoAreSilentUntilTheEnd_BothAreLost) {
+  Pass(absl::Seconds(3), {1});
+  const std::vector<TellLoss> losses = All<TellLoss>(Pass(kTimeout, {1}));
+  ASSERT_THAT(losses, SizeIs(2));
+  EXPECT_THAT(losses[0].ranks, ElementsAre(Rank(1)));
+  EXPECT_THAT(losses[1].ranks, ElementsAre(Rank(2)));
+}
+
+TEST_F(MembershipPauseTest, OneIsGoneAndAnotherSilentUntilTheEnd_EachLossIsToldOnce) {
+  EXPECT_THAT(All<TellLoss>(Broke(2)), SizeIs(1));
+  const std::vector<TellLoss> losses = All<TellLoss>(Pass(kTimeout + absl::Seconds(3), {1}));
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_THAT(losses[0].ranks, ElementsAre(Rank(2)));
+  EXPECT_EQ(losses[0].cause, "it was silent until the end of a pause");
 }
 
 TEST_F(MembershipPauseTest, AnotherIsSilentLater_EndsAtTheTimeoutOfTheFirst) {

@@ -450,6 +450,27 @@ TEST(CheckResumedTest, BackEnds_ThatFoldInFloat32_MayBeExchanged) {
   EXPECT_FALSE(CheckResumed(HelloWith(half.settings, "backend", "coordinator"), half).ok());
 }
 
+TEST(CheckResumedTest, BackEnds_EachThatFoldsAlike_MayFollowEachOther) {
+  const std::vector<std::string> alike = {"auto", "coordinator", "memory", "ring", "sharded"};
+  for (const std::string& before : alike) {
+    const ResumedRun run = RunWith({{"backend", before}});
+    for (const std::string& then : alike) {
+      EXPECT_TRUE(CheckResumed(HelloWith(run.settings, "backend", then), run).ok())
+          << then << " after " << before;
+    }
+  }
+  const ResumedRun tree = RunWith({{"backend", "tree"}});
+  EXPECT_FALSE(CheckResumed(HelloWith(tree.settings, "backend", "ring"), tree).ok());
+  EXPECT_TRUE(CheckResumed(HelloWith(tree.settings, "backend", "tree"), tree).ok());
+}
+
+// As of a program on the library.
+TEST(CheckResumedTest, WorkersThatTellNoLength_AreAccepted) {
+  ResumedRun run = RunWith({});
+  run.settings.erase("epochs");
+  EXPECT_EQ(CheckResumed(HelloWith(run.settings, "groups", "2"), run), absl::OkStatus());
+}
+
 TEST(CheckResumedTest, BucketSize_CutsUnitsOfCodecs) {
   for (const char* codec : {"none", "int8"}) {
     const ResumedRun run = RunWith({{"compress", codec}, {"bucket-cap-mb", "1"}});

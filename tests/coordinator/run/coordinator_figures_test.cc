@@ -116,5 +116,16 @@ TEST_F(CoordinatorFiguresTest, Status_EndOfTheRun_StepIsTheOneThatAllHaveDone) {
   EXPECT_EQ(status["events"].back()["kind"], "finished");
 }
 
+TEST_F(CoordinatorFiguresTest, Status_WorkerIsLostForGood_LastEventSaysThatTheRunEndedAndWhy) {
+  sessions_[1].reset();
+  const absl::Status end = coordinator_->Wait();
+  const auto status = nlohmann::json::parse(Get("/status.json"));
+  EXPECT_EQ(status["state"], "aborted");
+  const nlohmann::json& event = status["events"].back();
+  EXPECT_EQ(event["kind"], "aborted");
+  EXPECT_EQ(event["text"], "rank 1 (10.10.1.2:2) was lost in step 0: its session stream broke");
+  EXPECT_EQ(end.message(), event["text"].get<std::string>());
+}
+
 }  // namespace
 }  // namespace gradwire

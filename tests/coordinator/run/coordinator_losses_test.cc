@@ -114,6 +114,16 @@ TEST_F(CoordinatorLossesTest, RunThatGoesOn_NeedsMinWorkersAndShowsWhatHappened)
             "rank 2 is carried on with rank 0 at 10.10.1.2:1; generation 2 begins with step 0");
 }
 
+TEST_F(CoordinatorLossesTest, Log_RunGoesOn_IsAWarning) {
+  ::testing::internal::CaptureStdout();
+  Lose(2, 2);
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  const size_t at = log.find("rank 2 (10.10.1.2:3) was lost in step 0: ");
+  ASSERT_NE(at, std::string::npos) << log;
+  const size_t line = log.rfind('\n', at) + 1;
+  EXPECT_THAT(log.substr(line, at - line), HasSubstr("warning"));
+}
+
 CoordinatorOptions FourRanks() {
   CoordinatorOptions options = ThreeRanks();
   options.world_size = 4;

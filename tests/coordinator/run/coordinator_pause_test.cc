@@ -74,7 +74,9 @@ class CoordinatorPauseTest : public ::testing::Test {
 
 TEST_F(CoordinatorPauseTest, OneIsSilent_ShownWithWhoIsThere) {
   const std::string workers = "\ngradwire_workers 1\n";
-  EXPECT_THAT(GetWith("/metrics", workers), HasSubstr(workers));
+  const std::string metrics = GetWith("/metrics", workers);
+  EXPECT_THAT(metrics, HasSubstr(workers));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_min_workers 2\n"));
   EXPECT_EQ(HttpGet(coordinator_->metrics_address(), "/readyz").value().code, 503);
   const auto status = nlohmann::json::parse(Get("/status.json"));
   EXPECT_EQ(status["state"], "paused");

@@ -25,6 +25,7 @@ using ::gradwire::testing::ReadFile;
 using ::gradwire::testing::TempDir;
 using ::gradwire::testing::TestHello;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 CoordinatorOptions Options() {
   CoordinatorOptions options;
@@ -96,6 +97,27 @@ TEST(CoordinatorStart, NoChunks_IsRefused) {
             absl::InvalidArgumentError("chunk size: got 0 KiB, expected 1 to 4096"));
 }
 
+// What the coordinator logs when it starts, with a pause timeout.
+std::string LogOfStart(const std::string& on_loss, int min_workers) {
+  CoordinatorOptions options = Options();
+  options.world_size = 2;
+  options.on_loss = on_loss;
+  options.min_workers = min_workers;
+  options.pause_timeout_seconds = 5;
+  ::testing::internal::CaptureStdout();
+  EXPECT_TRUE(Coordinator::Start(options).ok());
+  return ::testing::internal::GetCapturedStdout();
+}
+
+TEST(CoordinatorStart, PauseTimeoutOfARunThatNeverWaits_SaysWhyItHasNoEffect) {
+  EXPECT_THAT(LogOfStart(kRecover, 1),
+              HasSubstr("--pause-timeout has no effect: the run continues with one worker "
+                        "(--min-workers 1)"));
+  EXPECT_THAT(LogOfStart(kStop, 2), HasSubstr("--pause-timeout has no effect: the run ends after a "
+                                              "loss (--on-loss stop)"));
+  EXPECT_THAT(LogOfStart(kRecover, 2), Not(HasSubstr("has no effect")));
+}
+
 TEST(CoordinatorStart, MetricsPortInUse_SaysSo) {
   const BusyPort port;
   CoordinatorOptions options = Options();
@@ -114,6 +136,14 @@ TEST(CoordinatorStart, PortFile_HasTheBoundAddresses) {
   const auto coordinator = Coordinator::Start(options).value();
   EXPECT_EQ(ReadFile(options.port_file), absl::StrCat("grpc=", coordinator->address(), "\nmetrics=",
                                                       coordinator->metrics_address(), "\n"));
+}
+
+TEST(CoordinatorStart, PortFileOfOneWithoutMetrics_HasNoLineOfThem) {
+  const TempDir dir;
+  CoordinatorOptions options = Options();
+  options.port_file = dir.File("ports");
+  const auto coordinator = Coordinator::Start(options).value();
+  EXPECT_EQ(ReadFile(options.port_file), absl::StrCat("grpc=", coordinator->address(), "\n"));
 }
 
 TEST(CoordinatorStart, PortFileInNoFolder_SaysSo) {
@@ -286,6 +316,16 @@ TEST(CoordinatorPages, Queries_AreJudged) {
   EXPECT_EQ(get("/metrics?run=00").code, 404);
   EXPECT_EQ(get("/metrics").code, 200);
   EXPECT_THAT(get("/sd").body, HasSubstr(coordinator->metrics_address()));
+}
+
+// Prometheus may reach it at another address than the one that it listens on.
+TEST(CoordinatorPages, Targets_AreAskedForAtAnotherAddress_HaveThatOne) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const std::string request = "GET /sd HTTP/1.1\r\nHost: localhost:5555\r\n\r\n";
+  EXPECT_THAT(testing::Exchange(coordinator->metrics_address(), request, false).value(),
+              HasSubstr("[\"localhost:5555\"]"));
 }
 
 TEST(CoordinatorPages, HttpNames_EachIsAccepted) {

@@ -71,6 +71,18 @@ TEST_F(RunLedgerTest, OnView_First_RecordsStartEpochAndView) {
   EXPECT_EQ(run.views[0].view().generation(), 1);
 }
 
+TEST_F(RunLedgerTest, OnView_NothingIsSealed_StartSaysWhy) {
+  Open();
+  FormRun form;
+  form.view.epoch = ledger_->epoch();
+  form.view.generation = Generation(1);
+  form.view.world_size = 2;
+  form.cannot_seal = "gloo has no second view";
+  ASSERT_TRUE(ledger_->OnView(form, status_, "host:29400").ok());
+  EXPECT_EQ(Runs()[0].start.cannot_recover(), "gloo has no second view");
+  EXPECT_EQ(Runs()[0].start.version(), GRADWIRE_VERSION);
+}
+
 TEST_F(RunLedgerTest, OnLoss_NextView_HasTheWorkerOnce) {
   Open();
   ASSERT_TRUE(OnView(1).ok());
