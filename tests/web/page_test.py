@@ -546,6 +546,87 @@ class PageTest(unittest.TestCase):
         time.sleep(2.5)
         self.assertEqual(len(coordinator.requests), before)
 
+    def test_head_of_the_page_names_view_ranks_and_version(self):
+        self.open(fake.status(step=17, epoch=5, generation=3, version="1.2.3"))
+        self.assertRegex(self.text("#view"), r"^view 3 · 4 ranks · since \d\d:\d\d:\d\d$")
+        self.assertEqual(self.text("#version"), "gradwire-coordinator 1.2.3")
+        self.open(fake.status(step=17, ranks=1))
+        self.assertRegex(self.text("#view"), r"^view 1 · 1 rank · since ")
+
+    def test_run_whose_length_is_not_known_has_no_share_and_no_end(self):
+        self.open(fake.status(step=17, total_steps=0))
+        self.assertEqual(self.text("#progress-text"), "Step 17 · 7 s so far")
+        self.assertEqual(self.driver.title, "running · Gradwire")
+        track = browser.find(self.driver, "#track")
+        self.assertIsNone(track.get_attribute("aria-valuenow"))
+
+    def test_numbers_have_fitting_units(self):
+        self.open(fake.status(step=17))
+        hour, day = 3600, 86400
+        for function, texts in {
+                "duration": {59.4: "59 s", 125: "2 min 05 s", 3 * hour + 750: "3 h 12 min",
+                             2 * day + 5 * hour - 1: "2 d 04 h"},
+                "seconds": {0: "0 ms", 0.00032: "320 µs", 0.0512: "51.2 ms", 1.234: "1.23 s",
+                            119: "119 s", 150: "2 min 30 s"},
+                "percent": {0.0123: "1.2 %", 0.129: "13 %"},
+                "count": {1234567.4: "1,234,567"},
+                "loss": {0: "0", 0.000123: "1.23e-4", 2.34567: "2.346", 123456: "1.23e+5"},
+                "rate": {999.4: "999 B/s", 999.6: "1 kB/s", 1234567890: "1.23 GB/s"}}.items():
+            shown = self.driver.execute_async_script("""
+                const [name, values, done] = arguments;
+                import('/assets/format.js').then(
+                  (format) => done(values.map((value) => format[name](value))));""",
+                function, list(texts))
+            self.assertEqual(shown, list(texts.values()), function)
+
+    def test_events_have_the_colour_of_their_kind_the_latest_first(self):
+        kinds = ["started", "straggler", "lost", "recovered", "not-durable"]
+        self.open(fake.status(step=30, events=[
+            {"time": time.time(), "step": step, "kind": kind, "text": f"about {kind}"}
+            for step, kind in enumerate(kinds)]))
+        shown = self.driver.execute_script("""
+            return [...document.querySelectorAll('#events .pill')].map(
+              (pill) => [pill.textContent, pill.dataset.tone]);""")
+        self.assertEqual(shown, [["not-durable", "bad"], ["recovered", "good"], ["lost", "bad"],
+                                 ["straggler", "warn"], ["started", "quiet"]])
+
+    def test_running_run_that_has_lost_ranks_names_them(self):
+        status = fake.status(step=30)
+        for number in (1, 2):
+            status["ranks"][number].update(state="lost", heard_seconds=None)
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "Ranks 1, 2 lost.")
+
+    def test_values_beside_the_charts_are_of_the_step_under_the_cursor(self):
+        def values():
+            return [self.text(f"#{chart}-value") for chart in ("loss", "exposed", "link")]
+        first = {"loss": 9.0, "bytes_sent": 160_000_000, "iteration_seconds": 1.0}
+        self.open(fake.status(step=40), self.steady(40, points={0: first}))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        self.assertEqual(values(), ["2", "40 %", "20 MB/s"])
+        chart.send_keys(Keys.HOME)
+        self.assertEqual(values(), ["9", "20 %", "40 MB/s"])
+
+    def test_bars_of_the_ranks_are_in_proportion_to_the_longest(self):
+        status = fake.status(step=40)
+        for rank, seconds in zip(status["ranks"], (0.5, 1.0, 0.75, 0.5)):
+            rank["iteration_seconds"] = seconds
+        self.open(status)
+        widths = self.driver.execute_script("""
+            return [...document.querySelectorAll('#ranks .bar')].map((bar) =>
+              [...bar.children].reduce((sum, part) => sum + parseFloat(part.style.width), 0));""")
+        for width, expected in zip(widths, (50, 100, 75, 50), strict=True):
+            self.assertAlmostEqual(width, expected, delta=0.1)
+
+    def test_zoomed_page_asks_for_single_steps(self):
+        coordinator = self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        self.assertNotIn("/history.json?points=2000", coordinator.requests)
+        chart.send_keys(Keys.HOME, "+")
+        self.wait(lambda: "/history.json?points=2000" in coordinator.requests, "the next request")
+
     def test_another_run_at_the_same_address_starts_afresh(self):
         coordinator = self.open(fake.status(step=40))
         self.driver.find_element(By.ID, "time-chart").send_keys(Keys.END, "+")
