@@ -13,6 +13,7 @@
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
+#include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
 namespace {
@@ -151,6 +152,7 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
   Numbers numbers;
   OptionParser parser("init_process_group", "", {"worker"});
   AddOptions(&settings, &numbers, &parser);
+  parser.ShareSections(WorkerOptionNames());
   const LaunchEnvironment launcher = DetectLaunchEnvironment(environment);
   const absl::Status status = parser.Parse(FlagsOf(options), environment, launcher.values);
   if (!status.ok()) return status;

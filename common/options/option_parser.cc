@@ -67,6 +67,13 @@ std::string HelpOf(const OptionRow& row, const std::string& mark) {
   return absl::StrCat(row.help.substr(0, line_end), behind, row.help.substr(line_end));
 }
 
+// Names the sections of which a program takes the keys.
+std::string HelpOfConfig(const std::vector<std::string>& sections) {
+  const std::string help = "INI or TOML file with options as keys";
+  if (sections.empty()) return help;
+  return absl::StrCat(help, ", in section [", absl::StrJoin(sections, "] or ["), "]");
+}
+
 // One key of a config file, with its section.
 struct FileItem {
   std::string section;  // "" outside any
@@ -165,7 +172,7 @@ OptionParser::OptionParser(const std::string& program, const std::string& descri
   app_->get_formatter()->column_width(kHelpColumn);
   app_->set_help_flag("-h,--help", "Print this help and exit");
   app_->set_version_flag("--version", "", "Print version and build, and exit");
-  Add("config", "FILE", "INI or TOML file with options as keys (batch-size = 64)", Text(&config_));
+  Add("config", "FILE", HelpOfConfig(sections_), Text(&config_));
 }
 
 OptionParser::~OptionParser() = default;
@@ -262,7 +269,10 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
     const bool mine =
         item->section.empty() || std::count(sections_.begin(), sections_.end(), item->section) > 0;
     if (!mine) continue;
-    if (item->key == "config" || rows_.count(item->key) == 0) {
+    const bool is_known = rows_.count(item->key) > 0;
+    const bool is_of_others = absl::c_linear_search(of_others_, item->key);
+    if (!is_known && is_of_others && !item->section.empty()) continue;
+    if (item->key == "config" || !is_known) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": unknown key '", item->key, "'",
                                                      DidYouMean(item->key, Names(), "")));
     }

@@ -106,9 +106,10 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
 //
 //   flag > GRADWIRE_NAME > launcher's environment > file > default
 //
-// Keys of the file outside any [section] apply to every program that reads it. Keys in the sections
-// given to the constructor apply to this program as well; other sections are ignored. An option
-// that is given twice keeps the last value, unless it is a list.
+// Keys of the file outside any [section] apply to every program that reads it, so each of these
+// programs must have the option. Keys in the sections given to the constructor apply to this
+// program as well; other sections are ignored. An option that is given twice keeps the last value,
+// unless it is a list.
 class OptionParser {
  public:
   // `program` as typed ("gradwire launch"); `sections` of a config file.
@@ -130,6 +131,9 @@ class OptionParser {
   void TakeOperands(const std::string& value_name, const std::string& help);
   // Names the options that belong after "--"; if one stands before it, the error says so.
   void KnowBehindDashes(std::vector<std::string> names) { behind_dashes_ = std::move(names); }
+  // Names the options of another program that reads the same sections: there, Parse ignores their
+  // keys if this program lacks the option.
+  void ShareSections(std::vector<std::string> names) { of_others_ = std::move(names); }
   // Sets the last paragraph of --help.
   void Footer(const std::string& text);
 
@@ -174,6 +178,7 @@ class OptionParser {
   std::string config_;
   bool takes_operands_ = false;
   std::vector<std::string> behind_dashes_;
+  std::vector<std::string> of_others_;
   std::vector<std::string> operands_;
   std::string agreement_mark_;
   std::map<std::string, OptionRow> rows_;

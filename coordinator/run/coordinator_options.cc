@@ -18,8 +18,8 @@ constexpr char kDescription[] =
 
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_WORLD_SIZE) or\n"
-    "as a key of the --config file (world-size = 4), at its top level or in section\n"
-    "[coordinator]. Precedence: flag > GRADWIRE_NAME > file > default.";
+    "as a key of the --config file (world-size = 4) in its section [coordinator].\n"
+    "Precedence: flag > GRADWIRE_NAME > file > default.";
 
 void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Group("Separate aggregator");

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/support/temp_dir.h"
+
 namespace gradwire {
 namespace {
 
@@ -40,6 +42,18 @@ TEST(ReadGroupSettings, FieldAndVariable_TheFieldCounts) {
   EXPECT_EQ(settings.wire_dtype, v1::DTYPE_BFLOAT16);
   EXPECT_EQ(settings.backend, "ring");
   EXPECT_EQ(settings.step_timeout, absl::Seconds(7));
+}
+
+TEST(ReadGroupSettings, FileOfAWorker_ItsOwnOptionsAreIgnored) {
+  testing::TempDir dir;
+  const Environment environment = {{"GRADWIRE_CONFIG", dir.File("run.ini")}};
+  testing::WriteFile(dir.File("run.ini"), "[worker]\nbatch-size = 64\nsync = ddp\nwire = bf16\n");
+  const auto settings = ReadGroupSettings({}, environment);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->wire_dtype, v1::DTYPE_BFLOAT16);
+  testing::WriteFile(dir.File("run.ini"), "[worker]\nbatchsize = 64\n");
+  EXPECT_THAT(std::string(ReadGroupSettings({}, environment).status().message()),
+              HasSubstr("unknown key 'batchsize'"));
 }
 
 TEST(ReadGroupSettings, RankBeyondTheWorldSize_InvalidArgumentNamesBoth) {

@@ -29,10 +29,9 @@ constexpr char kDescription[] =
     "with those of the other ranks.";
 
 constexpr char kFooter[] =
-    "Each option is also an environment variable GRADWIRE_NAME (GRADWIRE_BATCH_SIZE) and a "
-    "key\nof the --config file (batch-size = 64), at its top or in its section [worker]. "
-    "Priority:\nflag > GRADWIRE_NAME > launcher's environment > file > default. Options marked "
-    "(all ranks)\n"
+    "Each option is also an environment variable GRADWIRE_NAME (GRADWIRE_BATCH_SIZE) and a key\n"
+    "of the --config file (batch-size = 64) in its section [worker]. Priority:\n"
+    "flag > GRADWIRE_NAME > launcher's environment > file > default. Options marked (all ranks)\n"
     "must have the same value on every rank of a run. The worker finds rank, world size and\n"
     "coordinator in the environments of torchrun, Slurm, OpenMPI and Kubernetes;\n"
     "'gradwire env' shows the values in effect. GRADWIRE_PROGRESS is bar, plain or none.";
@@ -262,7 +261,7 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
       WithDefault(Text(&options->advertise), "local address of the connection to the coordinator"));
   parser->Add("connections", "N",
               "connections to each aggregator (back ends coordinator and sharded)\n"
-              "(above 1, auto is sharded)",
+              "(above 1, auto is sharded, or coordinator with gather-scatter)",
               Integer(&options->connections, 1, 64), Agreement::kMayDiffer,
               NeedsConnections(options));
   parser->Add("connect-timeout-seconds", "SECONDS", "longest wait for an answer of the coordinator",

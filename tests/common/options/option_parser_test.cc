@@ -147,6 +147,16 @@ TEST_F(OptionParserTest, Parse_KeyOnTopAndInSection_LastCounts) {
   EXPECT_EQ(batch_size_, 5);
 }
 
+TEST_F(OptionParserTest, Parse_KeyOfAProgramWithTheSameSection_IsIgnoredThereOnly) {
+  parser_.ShareSections({"batch-size", "sync", "config"});
+  testing::WriteFile(File(), "[test]\nsync = ddp\nbatch-size = 5\n");
+  ASSERT_TRUE(parser_.Parse({"--config", File()}, {}).ok());
+  EXPECT_EQ(batch_size_, 5);
+  EXPECT_THAT(ErrorOfFile("sync = ddp\n"), HasSubstr("unknown key 'sync'"));
+  EXPECT_THAT(ErrorOfFile("[test]\nsink = ddp\n"), HasSubstr("unknown key 'sink'"));
+  EXPECT_THAT(ErrorOfFile("[test]\nconfig = other.ini\n"), HasSubstr("unknown key 'config'"));
+}
+
 TEST_F(OptionParserTest, Parse_UnknownKey_NamesTheNearest) {
   EXPECT_THAT(ErrorOfFile("batchsize = 5\n"),
               HasSubstr("unknown key 'batchsize'; did you mean batch-size?"));
@@ -284,6 +294,17 @@ TEST_F(OptionParserTest, Parse_Help_ShowsUnitsAndDefaults) {
   ASSERT_TRUE(parser_.Parse({"--help", "--zebra"}, {}).ok());
   EXPECT_THAT(parser_.print(), HasSubstr("--batch-size N"));
   EXPECT_THAT(parser_.print(), HasSubstr("samples [64]"));
+}
+
+TEST_F(OptionParserTest, Help_ConfigFile_NamesTheSectionsOfTheProgram) {
+  ASSERT_TRUE(parser_.Parse({"--help"}, {}).ok());
+  EXPECT_THAT(parser_.print(), HasSubstr("in section [test]\n"));
+  OptionParser of_two("gradwire-test", "", {"launch", "coordinator"});
+  ASSERT_TRUE(of_two.Parse({"--help"}, {}).ok());
+  EXPECT_THAT(of_two.print(), HasSubstr("in section [launch] or [coordinator]\n"));
+  OptionParser of_none("gradwire-test", "", {});
+  ASSERT_TRUE(of_none.Parse({"--help"}, {}).ok());
+  EXPECT_THAT(of_none.print(), HasSubstr("with options as keys\n"));
 }
 
 TEST_F(OptionParserTest, Parse_Version_PrintsProgramAndBuild) {

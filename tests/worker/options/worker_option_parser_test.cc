@@ -516,6 +516,13 @@ TEST(ParseWorkerOptions, UnknownVariable_IsOnlyWarnedOf) {
   EXPECT_EQ(parsed->warnings.size(), 1u);
 }
 
+TEST(ParseWorkerOptions, Help_SeveralConnections_NamesTheBackEndsThatAutoBecomes) {
+  ASSERT_EQ(BackendFor("auto", 2, /*gathers=*/false), "sharded");
+  ASSERT_EQ(BackendFor("auto", 2, /*gathers=*/true), "coordinator");
+  EXPECT_THAT(Parse({"--help"})->print,
+              HasSubstr("(above 1, auto is sharded, or coordinator with gather-scatter)"));
+}
+
 TEST(ParseWorkerOptions, Help_ListsChoicesOfTheTables) {
   const auto parsed = Parse({"--help"});
   ASSERT_TRUE(parsed.ok());
