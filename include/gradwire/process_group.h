@@ -69,8 +69,8 @@ struct GroupOptions {
 
   double connect_timeout_seconds = 0;  // longest wait for an answer of the coordinator; default 30
   // Longest wait for the other ranks in a step or a collective, from this rank's own part on;
-  // default 300. In init_process_group: longest wait for all ranks; default: the coordinator's,
-  // 600.
+  // default 300. init_process_group waits for all ranks as long as the coordinator does, which is
+  // its --rendezvous-timeout-seconds.
   double step_timeout_seconds = 0;
   // File with a secret, the same for all ranks, that all calls of the run carry. A coordinator
   // hosted by this process accepts only calls that carry it. Default: none, because the other ranks
