@@ -90,7 +90,8 @@ def history(steps, points=600):
 
 
 class FakeCoordinator:
-    """Serves until stop(). `status` is a dict; `history` a function of the points wanted."""
+    """Serves until stop(). `status` is a dict; `history` a function of the points wanted, which
+    returns None where an answer is to fail."""
 
     def __init__(self, status, history, port=0):
         self.status = status
@@ -124,8 +125,11 @@ class FakeCoordinator:
             self._send(request, "application/json", json.dumps(self.status).encode())
         elif url.path == "/history.json":
             wanted = int(urllib.parse.parse_qs(url.query).get("points", ["600"])[0])
-            body = json.dumps(self.history(min(wanted, 2000))).encode()
-            self._send(request, "application/json", body)
+            history = self.history(min(wanted, 2000))
+            if history is None:
+                request.send_error(503)
+                return
+            self._send(request, "application/json", json.dumps(history).encode())
         else:
             self._send_file(request, url.path)
 

@@ -75,6 +75,11 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=17))
         self.assertIn("Step 17 of 196 (8.7 %)", self.text("#progress-text"))
         self.assertIn("left, until about", self.text("#progress-text"))
+        self.assertRegex(self.text("#view"), r"^view 1 · 4 ranks · since \d\d:\d\d:\d\d$")
+        track = browser.find(self.driver, "#track")
+        self.assertEqual((track.get_attribute("aria-valuenow"), self.driver.title),
+                         ("9", "8 % running · Gradwire"))
+        self.assertRegex(browser.find(self.driver, "#fill").get_attribute("style"), r"width: 8\.67\d+%")
         self.assertEqual(self.text("#settings"),
                          "vgg11 · synthetic · ddp · sharded · fp32 · batch 64")
         tiles = dict(zip(self.texts("#tiles dt"), self.texts("#tiles .value")))
@@ -219,6 +224,48 @@ class PageTest(unittest.TestCase):
         self.assertEqual(rows["longest"], ["900 ms", ""])
         self.assertEqual(rows["forward"], ["200 ms", "40 %"])
         self.assertEqual(rows["other"], ["100 ms", "20 %"])
+
+    def test_bars_of_ranks_share_the_scale_of_the_longest_iteration(self):
+        status = fake.status(step=40, ranks=2)
+        none = dict.fromkeys(fake.phases(), 0)
+        for rank, seconds in zip(status["ranks"], (0.4, 0.8)):
+            rank.update(iteration_seconds=seconds,
+                        phase_seconds={**none, "forward": 0.2, "communication": 0.1})
+        self.open(status)
+        bars = self.driver.execute_script("""
+            return [...document.querySelectorAll('#ranks .bar')].map((bar) =>
+              [bar.getAttribute('aria-label'), [...bar.children].map((part) => part.style.width)
+                .filter((width) => width !== '0%')]);""")
+        self.assertEqual(bars, [["forward 200 ms, other 200 ms", ["25%", "25%"]],
+                                ["forward 200 ms, other 600 ms", ["25%", "75%"]]])
+
+    def test_numbers_beside_the_charts_are_those_of_the_step_under_the_cursor(self):
+        first = {"loss": 3.5, "bytes_sent": 80_000_000, "iteration_seconds": 1.0}
+        self.open(fake.status(step=40), self.steady(40, points={0: first}))
+        chart = self.driver.find_element(By.ID, "loss-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        numbers = ("#loss-value", "#exposed-value", "#link-value")
+        self.assertEqual([self.text(name) for name in numbers], ["2", "40 %", "20 MB/s"])
+        chart.send_keys(Keys.HOME)
+        self.assertEqual([self.text(name) for name in numbers], ["3.5", "20 %", "20 MB/s"])
+        self.assertEqual(chart.get_attribute("aria-valuetext"), "step 0: 3.5")
+
+    def test_numbers_have_units_of_their_size(self):
+        found = self.formatted(fake.status(step=17), """[
+            f.seconds(0.00032), f.seconds(0.0512), f.seconds(1.234), f.seconds(125),
+            f.duration(59.4), f.duration(11520), f.duration(187200), f.percent(0.0996),
+            f.percent(0.0123), f.loss(0.000123), f.loss(123456), f.loss(2.30259),
+            f.rate(999.6), f.rate(1.5e9), f.count(1234567)]""")
+        self.assertEqual(found, ["320 µs", "51.2 ms", "1.23 s", "2 min 05 s", "59 s", "3 h 12 min",
+                                 "2 d 04 h", "10 %", "1.2 %", "1.23e-4", "1.23e+5", "2.303",
+                                 "1 kB/s", "1.5 GB/s", "1,234,567"])
+
+    def formatted(self, status, expression):
+        """What an expression of f, the page's format.js, gives."""
+        self.open(status)
+        return self.driver.execute_async_script(
+            "const done = arguments[0];"
+            f"import('/assets/format.js').then((f) => done({expression}));")
 
     def test_each_rank_has_its_own_times(self):
         status = fake.status(step=40)
@@ -407,6 +454,77 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#notice"), "Ranks 1, 3 silent for more than 3 s.")
 
+    def test_rank_that_does_not_run_any_more_is_not_silent(self):
+        status = fake.status(step=30)
+        status["ranks"][1].update(state="finished", heard_seconds=60)
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "")
+        self.assertEqual(self.tones("#ranks td:nth-child(10)"), ["quiet"] * 4)
+
+    def test_lost_rank_that_nobody_carries_yet_is_told_before_silent_ones(self):
+        status = fake.status(step=30)
+        status["ranks"][0]["heard_seconds"] = 5
+        for rank in (1, 3):
+            status["ranks"][rank]["state"] = "lost"
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "Ranks 1, 3 lost.")
+        self.assertEqual(self.tones("#notice, #state"), ["bad", "bad"])
+
+    def tones(self, selector):
+        return [element.get_attribute("data-tone")
+                for element in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
+    def test_straggler_is_marked_wherever_it_is_shown(self):
+        status = fake.status(step=40)
+        status["ranks"][2]["work_seconds"] = 0.49
+        status["slowest_rank"] = 2
+        self.open(status)
+        self.assertEqual(self.tones("#slowest, .tile:last-child"), ["warn", "warn"])
+        self.assertEqual(self.tones("#ranks td:nth-child(7)"), ["quiet", "quiet", "warn", "quiet"])
+
+    def test_rank_that_is_slowest_by_little_is_not_marked(self):
+        self.open(fake.status(step=40))
+        self.assertEqual(self.tones("#slowest, .tile:last-child"), ["quiet", "quiet"])
+        self.assertEqual(self.tones("#ranks td:nth-child(7)"), ["quiet"] * 4)
+        self.assertEqual(set(self.texts("#ranks .tag")), {""})
+
+    def test_events_have_their_step_and_tone_and_the_latest_is_first(self):
+        kinds = ("started", "suspect", "lost", "recovered")
+        events = [{"time": time.time(), "step": 1000 * number, "kind": kind, "text": kind}
+                  for number, kind in enumerate(kinds)]
+        self.open(fake.status(step=4000, events=events))
+        self.assertEqual(self.texts("#events .pill"), [*reversed(kinds)])
+        self.assertEqual([when.split(" · ")[1] for when in self.texts("#events .when")],
+                         ["step 3,000", "step 2,000", "step 1,000", "step 0"])
+        self.assertEqual(self.tones("#events .pill"), ["good", "bad", "warn", "quiet"])
+
+    def test_loss_that_is_not_finite_is_marked_and_one_that_no_rank_tells_is_not(self):
+        points = {step: {"loss": None} for step in range(40)}
+        status = fake.status(step=40)
+        self.open(status, self.steady(40, points=points))
+        self.assertEqual((self.tiles()["Loss"], self.tones(".tile:nth-child(4)")),
+                         (("–", "mean of 20 steps"), ["bad"]))
+        for rank in status["ranks"]:
+            del rank["loss"]
+        self.open(status, self.steady(40, points=points))
+        self.assertEqual(self.tones(".tile:nth-child(4)"), ["quiet"])
+
+    def test_one_rank_alone_is_compared_with_none(self):
+        self.open(fake.status(step=40, ranks=1))
+        self.assertEqual(self.text("#slowest"), "")
+        self.assertEqual(self.tiles()["Slowest rank"], ("–", "nothing to compare"))
+        self.assertRegex(self.text("#view"), "^view 1 · 1 rank · ")
+
+    def test_history_that_does_not_come_is_no_loss_of_the_coordinator(self):
+        coordinator = self.open(fake.status(step=17))
+        self.wait(lambda: len(self.texts("#tiles .value")) == 6, "the tiles")
+        coordinator.history = lambda _: None
+        before = len(coordinator.requests)
+        self.wait(lambda: sum("history" in path for path in coordinator.requests[before:]) > 3,
+                  "further requests")
+        self.assertEqual(self.text("#state"), "running")
+        self.assertRegex(self.tiles()["Iteration"][0], r"^4\d\d ms$")
+
     def test_paused_run_says_for_whom_it_waits(self):
         reason = "rank 2 (10.10.1.4:4711) is not heard: it was silent for 2 s; the run is paused"
         self.open(fake.status(step=30, state="paused", reason=reason))
@@ -419,6 +537,7 @@ class PageTest(unittest.TestCase):
                              started=None, settings={}, total_steps=0, events=[])
         self.open(status)
         self.assertEqual(self.text("#notice"), "2 of 4 workers have joined.")
+        self.assertEqual(browser.find(self.driver, "#track").get_attribute("aria-valuenow"), None)
         self.assertEqual(set(self.texts("#tiles .value")), {"–"})
         self.assertEqual(self.text("#slowest"), "Nothing to compare yet.")
         self.assertEqual(browser.errors(self.driver), [])
@@ -523,13 +642,23 @@ class PageTest(unittest.TestCase):
                   "the light chart")
 
     def test_keys_move_the_cursor_and_zoom(self):
-        self.open(fake.status(step=40))
+        coordinator = self.open(fake.status(step=40))
         chart = self.driver.find_element(By.ID, "time-chart")
         self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
         chart.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
         self.assertEqual(chart.get_attribute("aria-valuenow"), "1")
         self.assertRegex(chart.get_attribute("aria-valuetext"), r"^step 1: iteration \d+ ms: data ")
         self.assertEqual(self.text("#legend-caption"), "Step 1")
+        chart.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.ARROW_LEFT)
+        self.assertEqual(chart.get_attribute("aria-valuenow"), "11")
+        chart.send_keys(Keys.PAGE_DOWN, Keys.PAGE_DOWN)
+        self.assertEqual(chart.get_attribute("aria-valuenow"), "0")
+        coordinator.requests.clear()
+        chart.send_keys("+")
+        self.assertTrue(self.driver.find_element(By.ID, "whole").is_displayed())
+        self.wait(lambda: "/history.json?points=2000" in coordinator.requests, "single steps")
+        chart.send_keys("-")
+        self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
         chart.send_keys("+")
         self.assertTrue(self.driver.find_element(By.ID, "whole").is_displayed())
         chart.send_keys("0")
