@@ -66,6 +66,10 @@ class CollectiveRow(unittest.TestCase):
         row = row_of(THROUGH, coordinator=4)  # for 6 iterations, of which 3 count
         self.assertEqual(row["cpu_seconds_per_gb"], (2 + 2) / 8)
 
+    def test_coordinator_sends_what_the_ranks_receive(self):
+        ranks = [rank([1, 2, 3], 1000000000, bytes_received=3000000000)] * 2
+        self.assertEqual(row_of(THROUGH, ranks, coordinator=4)["cpu_seconds_per_gb"], (2 + 2) / 8)
+
     def test_coordinator_elsewhere_leaves_cpu_unknown(self):
         self.assertIsNone(row_of(THROUGH)["cpu_seconds_per_gb"])
 

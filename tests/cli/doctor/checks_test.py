@@ -177,12 +177,16 @@ class OfHosts(unittest.TestCase):
         hosts[1].facts.update(load=8.5)
         (problem,) = checks.load(hosts)
         self.assertIn("host 10.0.0.2: got a load of 8.5 in the last minute on 8 cores", problem)
+        (problem,) = checks.load(hosts_of(1, load=1.5, cpus=1))
+        self.assertIn("on 1 core, expected at most 1;", problem)
 
     def test_memory_and_cores_are_for_all_workers_of_a_host(self):
         hosts = hosts_of(2, memory=3 << 30, cores=2)
         (problem,) = checks.memory(hosts, [2, 4], 1 << 30)
         self.assertIn("host 10.0.0.2: got 3 GiB of free memory, expected 4 GiB for 4 workers",
                       problem)
+        (problem,) = checks.memory(hosts_of(1, memory=3 << 30), [1], 5 << 30)
+        self.assertIn("expected 5 GiB for 1 worker;", problem)
         (problem,) = checks.threads(hosts, [2, 4])
         self.assertIn("got 2 cores for 4 workers", problem)
 

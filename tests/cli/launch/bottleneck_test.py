@@ -117,6 +117,10 @@ class Bottleneck(unittest.TestCase):
     def test_exposed_on_full_links_advises_bandwidth(self):
         self.assertIn("more bandwidth", exposed(link_share=0.9))
 
+    def test_exposed_with_one_remedy_left_names_that_alone(self):
+        self.assertTrue(exposed(sync="ddp", wire="bf16", link_share=0.2).endswith(
+            "; try a larger --batch-size or --accumulate."))
+
     def test_exposed_in_unknown_setup_says_if_not_used(self):
         self.assertIn("--sync ddp and --wire bf16 if they were not used",
                       exposed(sync=None, backend=None, wire=None))
@@ -125,6 +129,11 @@ class Bottleneck(unittest.TestCase):
         self.assertIn("47.0 of 100.0 ms an iteration (47 %), with the links at 30 % of their speed",
                       judged(rank(0, exposed=0.05, link_share=0.2),
                              rank(1, exposed=0.044, link_share=0.4)))
+
+    def test_iteration_is_the_mean_over_the_ranks(self):
+        self.assertIn("60.0 of 110.0 ms an iteration (55 %)",
+                      judged(rank(0, exposed=0.06, iteration=0.1), rank(1, exposed=0.06, iteration=0.12,
+                                                                        optimizer=0.02)))
 
     def test_waiting_for_data_is_named(self):
         self.assertIn("waiting for data, 400.0 of 500.0 ms",
@@ -236,6 +245,14 @@ class Bottleneck(unittest.TestCase):
                       judged(rank(0, exposed=0.06, **carries([0, 2], 2, adopted=[2])),
                              rank(1, exposed=0.065), rank(2, exposed=0.06, **carries([0, 2], 2))))
 
+    def test_delay_by_a_carrier_is_towards_the_median_of_the_others(self):
+        # The delay is 100 - 50 ms; towards rank 1 alone it would be less than the wait of rank 0.
+        sentence = judged(rank(0, exposed=0.045, iteration=0.145, **carries([0, 4], 2)),
+                          rank(1, exposed=0.04), rank(2, exposed=0.05), rank(3, exposed=0.052))
+        self.assertTrue(sentence.startswith("Bottleneck: an uneven deal of ranks: the worker of ranks"),
+                        sentence)
+        self.assertIn("100.0 ms an iteration, that of the others 50.0 ms; try as many ranks", sentence)
+
     def test_uneven_deal_from_the_beginning_is_no_loss(self):
         sentence = judged(rank(0, **carries([0, 1], 2)), rank(1, **carries([0, 1], 2)),
                           rank(2, exposed=0.05))
@@ -258,6 +275,11 @@ class Bottleneck(unittest.TestCase):
         self.assertNotIn("rank 2", judged(ranks[0] | others, ranks[1] | others, ranks[2] | slow))
         others, slow = errs(0.002), errs(0.006)
         self.assertIn("rank 2", judged(ranks[0] | others, ranks[1] | others, ranks[2] | slow))
+
+    def test_one_worker_alone_has_nobody_to_differ_from_by_chance(self):
+        ranks = [rank(0) | errs(0.004), rank(1) | errs(0.004)]
+        self.assertIn("try more workers", judged(ranks[0]))
+        self.assertIn("computation", judged(*(one | carries([0, 1], 2) for one in ranks)))
 
     def test_single_timed_iteration_blames_no_rank(self):
         ranks = [rank(0, exposed=0.05), rank(1, exposed=0.05), rank(2)]

@@ -53,6 +53,10 @@ class Losses(unittest.TestCase):
         row, = losses.rows_of([summary(recovery(2, [2, 3], 1, carriers=carriers))])
         self.assertEqual(row["carriers"], "ranks 0, 2; ranks 1, 3")
 
+    def test_view_in_which_nobody_was_lost_is_of_a_pause(self):
+        row, = losses.rows_of([summary(recovery(2, [], 1, carriers=[]))])
+        self.assertEqual((row["lost"], row["carriers"]), ("none: a pause", ""))
+
     def test_fields_of_other_form_are_no_error(self):
         losses.table([summary({"generation": "x", "lost_ranks": 3, "carriers": [4]}, 5),
                       summary({"generation": "x", "lost_ranks": ["\x1b"], "carriers": None})])

@@ -414,6 +414,36 @@ class Collect(OnHosts):
         self.assertEqual((self.folder / "run.rank0.jsonl").read_bytes(), b"line 0\n")
         self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
 
+    def test_log_for_which_there_is_no_room_stays_there_also_after_a_failure_or_a_loss(self):
+        self.all_well()
+        self.put("a", "log-1.jsonl", b"line 1 again\n")
+        (self.folder / "run.rank1.jsonl").symlink_to("/dev/full")
+        for lost, cause, there in (([], "rank 0 failed", "host b: /tmp/b/log-1.jsonl .*"),
+                                   ([Lost("rank 1", "was lost")], "rank 0 failed",
+                                    "host b: /tmp/b/log-1.jsonl .* host a: /tmp/a/log-1.jsonl .*")):
+            self.supervisor.lost = lost
+            with self.assertRaisesRegex(Failure, f"^a log is still on {there}no space left on device"):
+                self.collect(cause)
+            self.assertEqual([link.forgotten for link in self.started._links], [not lost, False])
+
+    def test_only_files_that_such_a_launch_writes_are_asked_for(self):
+        coordinator, program = {"listen": "0.0.0.0:0"}, {"program": "/bin/train"}
+        summaries, traces = [("a", "summary-0.json"), ("b", "summary-1.json")], [("a", "trace-0.json"),
+                                                                                 ("b", "trace-1.json")]
+        for changes, files in (
+                ({"coordinator": coordinator}, [*summaries, ("a", "aggregation.json")]),
+                ({"coordinator": None}, summaries),
+                ({"coordinator": None, "trace": "t"}, [*summaries, *traces]),
+                ({"coordinator": coordinator, "log_jsonl": "l", **program}, []),
+                ({"coordinator": coordinator, "trace": "t", **program},
+                 [*traces, ("a", "trace-2.json")])):
+            started = self.hosts(**changes)
+            members = Members(started.request, [], self.folder, {}, started.prepare([]))
+            wanted = [*started._wanted(members)]
+            self.assertEqual(sorted((site.link.name, os.path.basename(there))
+                                    for site, there, *_ in wanted), sorted(files), changes)
+            self.assertFalse(any(adopted for *_, adopted in wanted))
+
     def test_room_that_ends_while_files_come_is_told_for_each(self):
         self.all_well()
         for number in range(4):

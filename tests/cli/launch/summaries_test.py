@@ -130,7 +130,8 @@ class Summaries(unittest.TestCase):
             self.assertEqual("of plan %" in summaries.table([], PHASES, known)[0], known)
 
     def test_bus_bandwidth_is_what_the_link_moved(self):
-        self.assertAlmostEqual(row_of(rank("ring"))["busbw_gbit"], 1)
+        for world_size in (2, 4):
+            self.assertAlmostEqual(row_of(rank("ring", world_size))["busbw_gbit"], 1)
 
     def test_bus_bandwidth_is_of_the_direction_that_moved_more(self):
         row = row_of({**rank("ring"), "bytes_sent": 900000000, "bytes_received": 1000000000})
@@ -149,6 +150,14 @@ class Summaries(unittest.TestCase):
             factor = 1 if backend == "ring" else 2  # each rank sends its own gradient
             for figure in ("busbw_gbit", "link_share"):
                 self.assertAlmostEqual(factor * row[figure], alone[figure])
+
+    def test_rank_that_only_sends_has_a_bus_bandwidth(self):
+        self.assertAlmostEqual(row_of({**rank("ring"), "bytes_received": 0})["busbw_gbit"], 1)
+
+    def test_columns_that_some_ranks_alone_have_are_shown(self):
+        rows = [{"rank": 0}, {"rank": 1, "staleness": {"lag": {"max": 3}}, "compression_ratio": 4}]
+        head = summaries.table(rows, PHASES, with_links=False)[0]
+        self.assertIn("  max lag  max spread   ratio  residual  ", head)
 
     def test_memory_has_no_bus_bandwidth(self):
         row = row_of({**rank("memory"), "bytes_sent": 0, "bytes_received": 0})

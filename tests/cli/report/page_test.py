@@ -307,6 +307,11 @@ class Page(unittest.TestCase):
                       "<td>0.0</td><td>10</td><td>16.0</td><td>1.00</td><td>2.0000</td>"
                       "<td>1.8000</td></tr>", self.page())
 
+    def test_median_and_percentile_of_the_table_are_of_all_iterations(self):
+        cells = dict(report.cells(run_of("".join(
+            log_line(0, step, seconds) for step, seconds in enumerate([9, 1, 2, 3, 4])))))
+        self.assertEqual((cells["median ms"], cells["p90 ms"]), ("2500.0", "3700.0"))
+
     def test_what_was_not_measured_is_a_dash(self):
         self.assertIn("<td>a</td><td>1</td><td>1</td><td>–</td><td>–</td>",
                       self.page(run_of(log_text(0, 1))))

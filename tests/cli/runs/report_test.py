@@ -52,6 +52,24 @@ class Reports(unittest.TestCase):
                           ("rows", [{"a": 1}])])
 
 
+    def test_csv_is_of_the_first_table_and_the_others_are_in_markdown_and_json(self):
+        report = small_report()
+        report.parts.append(Part("more", "", [Column("b", "µs")], [{"b": 2}]))
+        self.assertEqual(report.csv(), "a\n1\n")
+        self.assertIn("\n|   1 |\n\n|  µs |\n", report.markdown())
+        self.assertEqual(json.loads(report.json())["more"], [{"b": 2}])
+
+    def test_report_without_notes_ends_with_its_table(self):
+        report = small_report()
+        report.notes = []
+        self.assertTrue(report.markdown().endswith("|   1 |\n"))
+
+    def test_letters_beyond_ascii_are_readable_in_json(self):
+        report = small_report()
+        report.notes = ["20 µs"]
+        self.assertIn('\n  "notes": [\n    "20 µs"\n  ],\n', report.json())
+
+
 class WriteReport(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -77,6 +95,8 @@ class WriteReport(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "^cannot write /no/x: no such file or directory$"):
             self.write(json="/no/x", csv=str(self.folder / "x.csv"))
         self.assertEqual((self.folder / "x.csv").read_text(), "a\n1\n")
+        with self.assertRaisesRegex(Failure, "^cannot write /no/x: "):
+            self.write(json="/no/x", csv="/no/y")
 
 
 if __name__ == "__main__":
