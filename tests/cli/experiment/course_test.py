@@ -4,7 +4,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import request_of
+from fakes import option, request_of
 from cli.experiment import collectives, course, course_costs, course_parts, course_trials
 from cli.experiment.course_setups import DDP, GATHER, REDUCE, SETUPS, nodes_name
 from cli.experiment.noise import EQUAL, Compared, condition_of
@@ -310,6 +310,45 @@ class Claims(unittest.TestCase):
 
 
 class Plans(unittest.TestCase):
+    def planned(self, scale, *names, **more):
+        """Returns by name, of each run that trains, its ranks and its values of options."""
+        setting = setting_of(course.SCALES[scale], **more)
+        found = {}
+        for work in course.runs(setting):
+            if not isinstance(work, Showing):
+                ranks = work.run(setting).ranks
+                found[work.name] = (len(ranks), *(option(ranks[-1], name) for name in names))
+        return found
+
+    def test_setups_exchange_as_they_are_called_and_share_the_batch(self):
+        planned = self.planned("full", "--sync", "--backend", "--batch-size", "--epochs",
+                               "--iterations")
+        gather = ("gather-scatter", "coordinator")
+        for name, expected in {
+                "one-node": (1, "none", "", "256", "1", ""), "gather-scatter": (4, *gather, "64", "1", ""),
+                "all-reduce": (4, "all-reduce", "", "64", "1", ""), "ddp": (4, "ddp", "", "64", "1", ""),
+                "gather-scatter-by-parameter": (4, "per-layer", "coordinator", "64", "", "40"),
+                "all-reduce-by-parameter": (4, "per-layer", "", "64", "", "40"),
+                "gather-scatter-2-nodes": (2, *gather, "150", "", "40"),
+                "all-reduce-3-nodes": (3, "all-reduce", "", "100", "", "40"),
+                "ddp-4-nodes": (4, "ddp", "", "75", "", "40")}.items():
+            self.assertEqual(planned[name], expected, name)
+
+    def test_epochs_that_are_counted_have_the_batch_of_the_assignment(self):
+        planned = self.planned("quick", "--batch-size", "--epochs", "--model")
+        self.assertEqual([planned[f"epoch-{nodes}-nodes"] for nodes in (1, 4)],
+                         [(1, "256", "1", "mlp"), (4, "64", "1", "mlp")])
+
+    def test_each_seed_of_the_small_net_has_its_samples_and_parameters(self):
+        planned = self.planned("quick", "--sync", "--batch-size", "--seed", "--sampler-seed", "--lr",
+                               "--epochs")
+        for name, expected in {
+                "trial-one-node-1-nodes": (1, "none", "300", "744", "744", "0.05", "1"),
+                "trial-ddp-2-nodes-seed-745": (2, "ddp", "150", "745", "745", "0.05", "1"),
+                "trial-all-reduce-4-nodes-seed-746": (4, "all-reduce", "75", "746", "746", "0.05", "1")
+                }.items():
+            self.assertEqual(planned[name], expected, name)
+
     def test_peers_train_for_as_many_iterations_as_count_at_most(self):
         for scale, iterations in (("full", 40), ("tiny", 5)):
             setting = Setting(request_of("out", peers=True), course.SCALES[scale], 2, 1 << 40)

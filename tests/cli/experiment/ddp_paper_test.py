@@ -217,6 +217,33 @@ class RunsTest(unittest.TestCase):
             self.assertLessEqual({*scale["wide_buckets"]} | {*scale["compared"]},
                                  {*scale["buckets"]})
 
+    def test_each_run_has_the_options_that_it_is_named_after(self):
+        setting = setting_of(hosts="auto")
+        names = ("--sync", "--backend", "--bucket-cap-mb")
+        argv = {work.name: work.run(setting).ranks[-1] for work in ddp_paper.runs(setting)
+                if not isinstance(work, NamesOfBuckets)}
+        for name, expected in {
+                "bert-ring-0-mb-2-ranks": ("ddp", "ring", "0"),
+                "resnet50-gloo-25-mb-4-ranks": ("ddp", "gloo", "25"),
+                f"bert-gloo{WHOLE}-2-ranks": ("ddp", "gloo", "1024"),
+                "resnet50-gloo-no-overlap": ("all-reduce", "gloo", "25"),
+                "resnet50-ring-overlap-next-forward-too": ("ddp", "ring", "25"),
+                "ring-3-groups": ("ddp", "ring", "1"), "gloo-1-groups": ("ddp", "gloo", "1"),
+                "every-2": ("ddp", "ring", "25"), "tree-losses": ("ddp", "tree", "25"),
+                "shuffle-tree": ("all-reduce", "tree", "25"),
+                "shuffle-ring": ("all-reduce", "ring", "25"),
+                "shuffle-gather-and-scatter": ("gather-scatter", "coordinator", "25"),
+                "one-late-at-end": ("all-reduce", "ring", "25"),
+                "all-on-time-overlap": ("ddp", "ring", "25"),
+                "vgg11-1-ranks-batch-4": ("none", "", ""),
+                "vgg11-2-ranks-batch-2": ("ddp", "ring", "25")}.items():
+            self.assertEqual(tuple(option(argv[name], one) for one in names), expected, name)
+            self.assertEqual("--barrier" in argv[name], expected[0] == "ddp" and "forward" not in name,
+                             name)
+        self.assertEqual([option(argv[f"{backend}-{groups}-groups"], "--groups")
+                          for backend in ("ring", "gloo") for groups in (1, 3)], ["1", "3"] * 2)
+        self.assertEqual(option(argv["every-2"], "--accumulate"), "2")
+
     def test_only_the_last_rank_is_late_and_all_sleep_on_any_machine(self):
         works = {work.name: work for work in ddp_paper.runs(setting_of())}
         for name, late in (("one-late-overlap", "0.3"), ("all-on-time-overlap", "")):

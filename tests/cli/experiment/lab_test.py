@@ -13,7 +13,8 @@ from cli.experiment import lab, lab_answers, lab_data, lab_sweep, lab_tables, la
 from cli.experiment.lab_sweep import DEVICES, RANKS
 from cli.experiment.results import Averaged, Ordered, Sized, Trained, result_of
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
-from cli.experiment.work import COSTS, Averages, Sizes, Training
+from cli.experiment.work import (COSTS, LOCAL_BYTES_PER_SECOND, SECONDS_TO_START, Averages, Sizes,
+                                 Training)
 
 MEMORY = 1 << 40
 SIZES = Sized({"samples": 50000, "gradient": 36924456, "buffers": 22080})
@@ -112,6 +113,15 @@ class Runs(unittest.TestCase):
         ranks = self.words("ranks-4-devices-batch-32")
         self.assertEqual([option(argv, "--batch-size") for argv in ranks], ["32"] * 4)
 
+    def test_several_ranks_exchange_over_a_ring_and_one_with_nobody(self):
+        for devices, words in ((1, ("none", "")), (4, ("ddp", "ring"))):
+            for argv in self.words(f"ranks-{devices}-devices-batch-128"):
+                self.assertEqual((option(argv, "--sync"), option(argv, "--backend")), words)
+                self.assertEqual("--barrier" in argv, devices > 1)
+        alone = {work.ranks: work.alone for work in lab_sweep.runs(setting_of())
+                 if work.name.startswith("ranks-") and work.name.endswith("batch-128")}
+        self.assertEqual(alone, {1: "", 4: "ranks-1-devices-batch-128"})
+
     def test_every_training_has_the_labs_two_loaders(self):
         setting = setting_of()
         for work in lab.runs(setting):
@@ -134,6 +144,30 @@ class Runs(unittest.TestCase):
         full = {work.name: work.iterations for work in lab.runs(setting_of(lab.SCALES["full"]))
                 if isinstance(work, Training)}
         self.assertEqual((full["buffers-true"], full["ranks-2-devices-batch-32"]), (782, 2 * 782))
+
+    def test_one_process_trains_for_epochs_or_iterations_as_ranks_do(self):
+        for scale, epochs, iterations in (("full", "2", ""), ("quick", "", "5")):
+            setting = setting_of(lab.SCALES[scale])
+            for name in ("data-parallel-2-devices-batch-32", "ranks-2-devices-batch-32"):
+                argv = self.words(name, setting)[0]
+                self.assertEqual((option(argv, "--epochs"), option(argv, "--iterations")),
+                                 (epochs, iterations), name)
+
+    def test_one_process_is_expected_to_compute_on_its_devices_cores_and_to_copy_to_each(self):
+        cost, works = COSTS["vgg11"], {work.name: work for work in lab_sweep.runs(setting_of())}
+        copy = 2 * cost.bytes / LOCAL_BYTES_PER_SECOND
+        for cores, threads, devices, busy in ((8, 0, 4, 8), (8, 1, 4, 4), (2, 1, 4, 2), (8, 1, 1, 1)):
+            work = works[f"data-parallel-{devices}-devices-batch-32"]
+            computing = devices * 32 * cost.seconds_per_sample / busy
+            self.assertAlmostEqual(work.seconds(setting_of(cores=cores, threads=threads)),
+                                   SECONDS_TO_START + work.iterations * (computing + devices * copy))
+
+    def test_cores_of_this_machine_say_nothing_about_devices_of_another_host(self):
+        for more, counts in (({}, [1]), ({"hosts": "auto", "workers": 4}, [1]),
+                             ({"hostfile": "hosts"}, [1, 4])):
+            setting = setting_of(cores=2, **more)
+            self.assertEqual((lab_sweep.counts_with_cores(setting), lab_sweep.most_with_cores(setting)),
+                             (counts, counts[-1]))
 
     def test_sweep_ends_where_memory_does(self):
         setting = setting_of(lab.SCALES["full"], memory=600 * COSTS["vgg11"].memory_per_sample)

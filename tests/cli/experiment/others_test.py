@@ -77,6 +77,10 @@ class LargeBatch(unittest.TestCase):
                          ("true", "128"))
         self.assertNotIn("--warmup-epochs", scaled)
         self.assertEqual(option(warm, "--warmup-epochs"), "1")
+        self.assertEqual([option(argv, "--lr") for argv in (small, plain, scaled, warm)], ["0.1"] * 4)
+        self.assertEqual([(option(argv, "--sync"), option(argv, "--backend"))
+                          for argv in (small, plain, scaled, warm)],
+                         [("none", ""), *[("ddp", "ring")] * 3])
 
     def test_chosen_lr_is_what_the_rule_scales(self):
         setting = setting_of(sizes_with(self.SCALE, {"lr": "0.5"}), chosen={"lr": "0.5"})

@@ -121,6 +121,23 @@ class Plan(unittest.TestCase):
                                                           "--evaluate-every", "--sync")],
                          ["1", "1", "3", "1", "ddp"])
 
+    def test_each_method_has_its_options(self):
+        setting = setting_of(peers=True)
+        argv = {run.name: run.run(setting).ranks[0] for run in tta.runs(setting)}
+        names = ("--sync", "--wire", "--compress", "--compress-warmup", "--staleness", "--augment")
+        for name, expected in {
+                "fp32": ("ddp", "", "", "", "", "false"), "bf16": ("ddp", "bf16", "", "", "", "false"),
+                "int8": ("ddp", "", "int8", "", "", "false"),
+                "top-k": ("ddp", "", "top-k:0.01", "100", "", "false"),
+                "powersgd": ("ddp", "", "powersgd:2", "2", "", "false"),
+                "local-sgd": ("local-sgd:10", "", "", "", "", "false"),
+                "diloco": ("diloco:10", "", "", "", "", "false"),
+                "parameter-server": ("parameter-server", "", "", "", "2", "false"),
+                "gloo-ddp": ("",) * 6}.items():
+            self.assertEqual(tuple(option(argv[f"fashion-mnist-{name}-2"], one) for one in names),
+                             expected, name)
+        self.assertEqual(option(argv["fashion-mnist-gloo-ddp-2"], "--mode"), "ddp")
+
     def test_hosts_are_shaped_and_this_machine_is_not(self):
         rates = {run.run(setting_of(hosts="p", link=RATES)).rate
                  for run in tta.runs(setting_of(hosts="p", link=RATES))}

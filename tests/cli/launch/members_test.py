@@ -380,6 +380,7 @@ class Names(unittest.TestCase):
         self.assertEqual(members.address_for_rank("off", 3), "off")
 
     def test_port_beyond_the_last_is_refused(self):
+        self.assertEqual(members.address_for_rank("h:65534", 1), "h:65535")
         with self.assertRaisesRegex(Failure, r"^no port 65536 for rank 1 \(h:65535\)$") as raised:
             members.address_for_rank("h:65535", 1)
         self.assertEqual(raised.exception.exit_code, EXIT_USAGE)

@@ -116,6 +116,11 @@ class Prepare(OnHosts):
                          ("/d", ["/w"], addresses, addresses,
                           ["/bin/gradwire-worker", "/bin/gradwire-coordinator"]))
 
+    def test_without_weights_and_data_hosts_are_asked_for_none(self):
+        self.hosts().prepare([])
+        (asked,) = self.asked
+        self.assertEqual((asked["folder"], asked["files"]), ("", []))
+
     def test_all_that_is_wrong_is_told_at_once(self):
         self.facts[0]["version"] = "gradwire 0"
         self.facts[1]["missing"] = ["/bin/gradwire-worker"]
@@ -371,6 +376,15 @@ class Collect(OnHosts):
             self.put(host, f"log-{rank}.jsonl", self.log_of(0, 1))
         self.collect()
         self.assertEqual(self.logs_here(), [self.log_of(0, 1)] * 2)
+
+    def test_log_of_a_run_that_began_anew_replaces_an_earlier_one_also_after_a_loss(self):
+        self.put_earlier_logs()
+        self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("a", "log-0.jsonl", self.log_of(0, 5))
+        self.put("b", "log-1.jsonl", self.log_of(0, 2))
+        self.put("a", "log-1.jsonl", self.log_of(3, 5))
+        self.collect()
+        self.assertEqual(self.logs_here(), [self.log_of(0, 5)] * 2)
 
     def test_start_that_trained_nothing_leaves_an_earlier_log(self):
         for text, cause in ((b"", ""), (None, "the coordinator failed")):
