@@ -86,6 +86,10 @@ class AddRound(unittest.TestCase):
         times = times_of('{"iteration_seconds": 1}\n' + line(1, 0.1) + line(1, 0.1) + LAST)
         self.assertEqual(times.exposed_seconds, [])
 
+    def test_phases_of_one_rank_leave_exposed_unmeasured(self):
+        times = times_of(line(1, 0.1) * 4, '{"iteration_seconds": 1}\n' + line(1, 0.1) * 3)
+        self.assertEqual((times.iteration_seconds, times.exposed_seconds), ([1, 1], []))
+
     def test_equal_hashes_agree(self):
         rank = line(1) + summary("a")
         self.assertTrue(times_of(rank, rank, compare=True).ranks_agree)
@@ -113,10 +117,10 @@ def seconds(*iterations):
 
 class Rows(unittest.TestCase):
     def test_computation_is_what_others_are_measured_against(self):
-        row = training_rows([COMPUTATION, ALL_REDUCE], {"computation": seconds(1, 1),
-                                                        "all-reduce": seconds(2, 2)})[1]
+        row = training_rows([COMPUTATION, ALL_REDUCE], {"computation": seconds(2, 2),
+                                                        "all-reduce": seconds(5, 5)})[1]
         self.assertEqual((row["p50_seconds"], row["over_computation_seconds"],
-                          row["efficiency_percent"]), (2, 1, 50))
+                          row["efficiency_percent"]), (5, 3, 40))
 
     def test_no_computation_leaves_gaps(self):
         (row,) = training_rows([COMPUTATION, ALL_REDUCE], {"all-reduce": seconds(2, 2)})
@@ -146,6 +150,11 @@ class Rows(unittest.TestCase):
         self.assertEqual(rows, [{"setup": "all-reduce", "p50_seconds": 1,
                                  "peer": "gloo-all-reduce", "peer_p50_seconds": 2, "ratio": 0.5,
                                  "mean_ratio": 1}])
+
+
+    def test_ratio_needs_both_measurements(self):
+        for measured in ("all-reduce", "gloo-all-reduce"):
+            self.assertEqual(comparison_rows([ALL_REDUCE, GLOO], {measured: seconds(1)}), [])
 
 
 class Runs(unittest.TestCase):

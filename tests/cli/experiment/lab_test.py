@@ -292,6 +292,15 @@ class Numbers(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
+    def test_end_of_the_sweep_says_what_the_next_batch_needs(self):
+        measured_batches = types.SimpleNamespace(
+            batches=[32, 128], scale={"model": "vgg11", "batches": (32, 128, 512, 2048)})
+        self.assertEqual(lab_answers.end_of_sweep(measured_batches),
+                         "Memory ends the sweep at 128: a batch of 512 needs about 2 GB on each device.")
+        measured_batches.batches += [512, 2048]
+        self.assertEqual(lab_answers.end_of_sweep(measured_batches),
+                         "Memory would have allowed more than 2048.")
+
     def test_q1_says_shorter_and_why(self):
         said = lab_answers.longer_or_shorter(measured())
         self.assertIn("shorter: 1075.2 s with a batch of 128, 1172.2 s with 32, because of the "

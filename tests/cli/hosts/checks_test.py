@@ -163,6 +163,19 @@ class Files(unittest.TestCase):
         (problem,) = checks.data(hosts, "/d")
         self.assertIn("'/d': v, w, x and 2 more differ from those of a", problem)
 
+    def test_as_many_files_as_are_shown_are_followed_by_no_number(self):
+        hosts = [host(name, ("e", "10.0.0.1", 8), data=data(**dict.fromkeys("xyz", [size, ""])))
+                 for name, size in (("a", 1), ("b", 2))]
+        (problem,) = checks.data(hosts, "/d")
+        self.assertIn("host b: '/d': x, y, z differ from those of a", problem)
+
+    def test_one_host_with_files_is_the_example_of_those_without(self):
+        hosts = [host(name, ("e", "10.0.0.1", 8), data=found)
+                 for name, found in (("a", data()), ("b", data()), ("c", data(x=[1, ""], y=[2, ""])))]
+        self.assertEqual([line.partition(";")[0] for line in checks.data(hosts, "/d")],
+                         [f"host {name}: '/d': no files in it, expected the 2 files that c has"
+                          for name in "ab"])
+
     def test_folder_that_cannot_be_read_says_why(self):
         broken = {**data(), "problem": "permission denied"}
         hosts = [host("a", ("e", "10.0.0.1", 8), data=data(x=[1, ""])),

@@ -317,6 +317,32 @@ class LaunchTest(unittest.TestCase):
         self.run_all(hosts=hosts)
         self.assertIn("watch the run on http://10.0.0.1:9/;", self.said())
 
+    def test_coordinator_on_a_host_without_metrics_is_watched_nowhere(self):
+        hosts = mock.Mock(coordinator_address="10.0.0.1")
+        hosts.bound_addresses.return_value = {"grpc": "10.0.0.1:7"}
+        self.assertEqual((self.run_all(hosts=hosts), self.said()), (0, ""))
+
+    def test_links_of_a_known_speed_have_their_share_in_the_table(self):
+        times = {"phase_seconds": {"communication": 0.25}, "world_size": 2, "backend": "ring",
+                 "bytes_sent": 200, "bytes_received": 200}
+        for per_byte, shown in ((1e-3, True), (None, False)):
+            self.terminal.lines[OUT].clear()
+            for number in range(2):
+                self.file(f"summary-{number}.json", json.dumps({**SUMMARY, **times, "rank": number}))
+            self.assertEqual(self.launch(coordinator=None, seconds_per_byte=per_byte).run(), 0)
+            head, first = self.terminal.lines[OUT][:2]
+            self.assertEqual("of plan %" in head, shown)
+            self.assertEqual(first[:head.index("first loss")].split()[-1] == "40", shown)
+
+    def test_worker_lost_after_the_last_step_is_told_of_also_if_the_run_failed_then(self):
+        self.supervisor.exit_code, self.supervisor.cause = 1, "coordinator failed"
+        self.supervisor.lost = [Lost("rank 1", "was killed", Loss(frozenset([1]), "it left",
+                                                                  after_last_step=True))]
+        self.assertEqual(self.run_all(coordinator=None), 1)
+        self.assertEqual(self.terminal.lines[ERR], [
+            "gradwire launch: rank 1 was killed; the others did not need it any more",
+            "gradwire launch: coordinator failed; all have ended"])
+
     def test_log_that_could_not_be_fetched_does_not_hide_the_result(self):
         hosts = mock.Mock()
         hosts.collect.side_effect = Failure("a log is still on host a: /tmp/x")
@@ -376,7 +402,8 @@ class Outputs(unittest.TestCase):
                             hostfile="hosts", **given)
 
     def test_nothing_to_write_is_right(self):
-        check_outputs({**REQUEST, "hostfile": "hosts"})
+        for coordinator in (REQUEST["coordinator"], None):
+            check_outputs({**REQUEST, "hostfile": "hosts", "coordinator": coordinator})
 
 
 class Main(unittest.TestCase):
@@ -385,6 +412,12 @@ class Main(unittest.TestCase):
         with mock.patch.object(Launch, "run") as run, \
                 self.assertRaisesRegex(WrongUsage, "^--backend mpi: no /no/libgradwire_mpi.so; "):
             launch.main(request, [])
+        self.assertFalse(run.called)
+
+    def test_file_that_cannot_be_written_is_refused_before_anything_starts(self):
+        with mock.patch.object(Launch, "run") as run, \
+                self.assertRaisesRegex(WrongUsage, "^--summary: cannot write /no/x: "):
+            launch.main({**REQUEST, "summary": "/no/x"}, [])
         self.assertFalse(run.called)
 
     def test_this_machine_or_hosts(self):

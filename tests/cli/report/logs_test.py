@@ -121,6 +121,7 @@ class ParseLog(unittest.TestCase):
     def test_negative_or_huge_numbers_are_refused(self):
         self.assertIn("field 'rank': got '-1', expected", self.error_of(log_line(-1, 0)))
         self.assertIn("field 'rank': got '65535'", self.error_of(log_line(65535, 0)))
+        self.assertEqual(parse_log("a", log_line(65534, 0).encode(), PHASES).rank, 65534)
         self.assertIn("field 'step': got '9223372036854775808'", self.error_of(log_line(0, 2**63)))
         self.assertIn("field 'bytes_sent': got '1000",
                       self.error_of(log_line(0, 0, bytes_sent=10**400)))
@@ -135,6 +136,11 @@ class ParseLog(unittest.TestCase):
         records = parse_log("a.jsonl", text.encode(), PHASES).records
         self.assertEqual([(record["step"], record["loss"]) for record in records],
                          [(0, 1), (1, 5), (2, 6)])
+
+    def test_log_that_begins_behind_the_checkpoint_of_a_resumed_run_begins_anew(self):
+        text = "".join(log_line(0, step) for step in (4, 5, 2, 3))
+        records = parse_log("a.jsonl", text.encode(), PHASES).records
+        self.assertEqual([record["step"] for record in records], [2, 3])
 
     def test_second_run_in_a_log_is_refused(self):
         self.assertEqual(self.error_of(log_line(0, 0) + log_line(0, 1) + log_line(0, 0)),
