@@ -23,7 +23,12 @@ constexpr WireType kWireTypes[] = {
 };
 
 std::string ToString(const BucketSpec& bucket) {
-  return absl::StrCat(bucket.bytes, " bytes of ", v1::DType_Name(bucket.dtype));
+  std::string text = absl::StrCat(bucket.bytes, " bytes of ", v1::DType_Name(bucket.dtype));
+  if (bucket.collective != v1::COLLECTIVE_UNSPECIFIED) {
+    absl::StrAppend(&text, " in ", v1::Collective_Name(bucket.collective));
+  }
+  if (bucket.root != Rank(0)) absl::StrAppend(&text, " with root ", bucket.root.value());
+  return text;
 }
 
 // Describes the first index at which the two lists differ.

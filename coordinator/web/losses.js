@@ -9,12 +9,6 @@ const failuresOf = (status) => status.failures || {};
 // "rank 2", "ranks 0, 1".
 export const namesOf = (ranks) => `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
 
-// The other ranks of the worker that carries `rank`. The address identifies a worker.
-export function besides(status, rank) {
-  const ranks = listOf(status.ranks).filter((other) => other.address && other !== rank);
-  return ranks.filter((other) => other.address === rank.address).map((other) => other.rank);
-}
-
 export const lossCount = (status) => failuresOf(status).losses || 0;
 
 function carriedOn(loss) {

@@ -91,13 +91,22 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// The rank with the longest own work, compared with the median of the others: {rank, work, others,
-// excess (seconds), share}. null with fewer than two ranks to compare.
+// The other ranks of the worker that carries `rank`. The address identifies a worker.
+export function besides(status, rank) {
+  const others = ((status && status.ranks) || []).filter((other) => other.address && other !== rank);
+  return others.filter((other) => other.address === rank.address).map((other) => other.rank);
+}
+
+// The rank with the longest own work, compared with the median of the others that other workers
+// carry: {rank, work, others, excess (seconds), share}. null without two ranks to compare.
 export function slowest(status) {
   const known = ((status && status.ranks) || []).filter((rank) => number(rank.work_seconds) > 0);
   const slow = known.find((rank) => rank.rank === status.slowest_rank);
-  if (slow === undefined || known.length < 2) return null;
-  const others = median(known.filter((rank) => rank !== slow).map((rank) => rank.work_seconds));
+  if (slow === undefined) return null;
+  const shared = [slow.rank, ...besides(status, slow)];
+  const apart = known.filter((rank) => !shared.includes(rank.rank));
+  if (apart.length === 0) return null;
+  const others = median(apart.map((rank) => rank.work_seconds));
   const excess = slow.work_seconds - others;
   return {rank: slow.rank, work: slow.work_seconds, others, excess, share: excess / others};
 }

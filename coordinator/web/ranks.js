@@ -3,8 +3,8 @@
 import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {count, loss, NONE, percent, rate, seconds} from './format.js';
-import {besides, namesOf} from './losses.js';
-import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+import {namesOf} from './losses.js';
+import {besides, EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
 
 // A running rank without a message for this long is marked as silent. Workers send one per second.
 export const SILENT_SECONDS = 3;

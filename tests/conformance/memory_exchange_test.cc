@@ -123,7 +123,7 @@ TEST_F(MemoryExchangeTest, Cancel_OfAnotherThatHasContributed_ItsPartOfTheMeanIs
 
 TEST_F(MemoryExchangeTest, Deadline_OneHasContributedNothing_SaysWhichOne) {
   const char* const missing[] = {"this worker's own gradients are missing",
-                                 "gradients of rank 1 (127.0.0.1:1) is missing"};
+                                 "gradients of rank 1 (127.0.0.1:1) did not come"};
   for (const int late : {0, 1}) {
     view_ = TwoWorkers();
     const auto first = Start(0);

@@ -422,6 +422,16 @@ class PageTest(unittest.TestCase):
         self.assertTrue(self.text("#slowest").endswith(" Its worker also carries rank 2."),
                         self.text("#slowest"))
 
+    def test_slowest_rank_is_not_compared_with_those_of_its_worker(self):
+        status = fake.status(step=30)
+        for rank, work in zip(status["ranks"], (0.3, 0.9, 0.9, 0.9)):
+            rank["work_seconds"] = work
+            rank["address"] = "10.10.1.1:5" if rank["rank"] == 0 else "10.10.1.2:5"
+        status["slowest_rank"] = 1
+        self.open(status)
+        self.assertIn("Rank 1 holds up the others: its own work takes 900 ms per iteration, 600 ms",
+                      self.text("#slowest"))
+
     def test_loss_that_nobody_carries_on_has_no_cost(self):
         status = fake.with_loss(fake.status(step=30))
         status["failures"]["last"][0].update(carriers=[], seconds_lost=None, first_step=None)

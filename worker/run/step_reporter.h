@@ -47,7 +47,7 @@ class CurrentWork {
 };
 
 // Reports each step: progress, metrics, and for each carried rank a log, a summary and a status.
-// The process's total bytes count for its first rank. Only Summaries and Status are thread-safe.
+// The process's total bytes are divided among its ranks. Only Summaries and Status are thread-safe.
 class StepReporter {
  public:
   struct Run {

@@ -24,7 +24,9 @@ class CheckpointSchedule {
   // and returns false, if it has been decided that there is none.
   bool Add(Step step) {
     MutexLock lock(&mutex_);
-    if (step.value() <= seen_) return false;
+    if (step.value() <= seen_) {  // it may have been copied, because it was due by `every`
+      return std::find(taken_.begin(), taken_.end(), step.value()) != taken_.end();
+    }
     asked_.insert(step.value());
     return true;
   }

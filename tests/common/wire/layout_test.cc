@@ -137,6 +137,18 @@ TEST(LayoutTest, FirstDifference_OfBuckets_NamesBytesAndType) {
             "(the coordinator)");
 }
 
+TEST(LayoutTest, FirstDifference_OfOperations_NamesThemAndTheirRoots) {
+  const std::vector<BucketSpec> root = {{8, v1::DTYPE_BYTES, Rank(2)}};
+  const std::vector<BucketSpec> none = {{8, v1::DTYPE_BYTES}};
+  EXPECT_EQ(
+      FirstDifference(root, none, "rank 0"),
+      "bucket 0: got 8 bytes of DTYPE_BYTES with root 2, expected 8 bytes of DTYPE_BYTES (rank 0)");
+  const std::vector<BucketSpec> gather = {{8, v1::DTYPE_BYTES, Rank(0), v1::COLLECTIVE_GATHER}};
+  EXPECT_EQ(FirstDifference(gather, none, "rank 0"),
+            "bucket 0: got 8 bytes of DTYPE_BYTES in COLLECTIVE_GATHER, expected 8 bytes of "
+            "DTYPE_BYTES (rank 0)");
+}
+
 TEST(LayoutTest, Proto_ToAndFrom_IsTheSame) {
   const std::vector<BucketSpec> buckets = {
       {uint64_t{1} << 40, v1::DTYPE_FLOAT16, Rank(3), v1::COLLECTIVE_GATHER}, {0, v1::DTYPE_BYTES}};

@@ -165,6 +165,16 @@ TEST(CheckpointScheduleTest, Add_StepThatALaterViewDoesAgain_IsTaken) {
   EXPECT_TRUE(schedule.Take(Step(8), Generation(2), true));
 }
 
+TEST(CheckpointScheduleTest, Add_StepThatWasCopied_IsNoNewOne) {
+  CheckpointSchedule schedule(4, 100);
+  EXPECT_FALSE(schedule.Take(Step(3), kView, true));
+  EXPECT_TRUE(schedule.Take(Step(4), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(5), kView, true));
+  EXPECT_TRUE(schedule.Add(Step(4)));
+  EXPECT_FALSE(schedule.Add(Step(5)));
+  EXPECT_FALSE(schedule.Take(Step(6), kView, true));
+}
+
 TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
   CheckpointSchedule schedule(0, 10);
   schedule.Add(Step(6));

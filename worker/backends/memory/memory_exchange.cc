@@ -306,7 +306,7 @@ void MemoryExchange::CheckEnded(const Transfers& waiting, const std::vector<Stat
       }
       return table_.Fail(
           absl::AbortedError(absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
-                                          ToString(transfer->key), " is missing")),
+                                          ToString(transfer->key), " did not come")),
           view_.members[worker].incarnation);
     }
   }
@@ -327,7 +327,7 @@ Lateness MemoryExchange::Explain(const Transfer& late) {
   for (const size_t worker : missing) suspects.push_back(view_.members[worker].incarnation);
   const std::string cause = missing.empty()
                                 ? "this worker's own gradients are missing"
-                                : absl::StrCat(what, " of ", NamesOf(missing), " is missing");
+                                : absl::StrCat(what, " of ", NamesOf(missing), " did not come");
   return {absl::DeadlineExceededError(absl::StrCat(ToString(late.key), ": ", cause)),
           std::move(suspects)};
 }
