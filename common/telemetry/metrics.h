@@ -136,8 +136,9 @@ class CoordinatorMetrics : public ProcessMetrics {
  private:
   Gauge& min_workers_ = NewGauge("gradwire_min_workers", "Worker processes that the run needs.");
   Gauge& total_steps_ =
-      NewGauge("gradwire_total_steps", "Steps of the run; 0 until the first one is done.");
-  Gauge& loss_ = NewGauge("gradwire_loss", "Mean over the ranks' losses in the last step.");
+      NewGauge("gradwire_total_steps", "Steps of the run; 0 while they are not known.");
+  Family<Gauge>& loss_ =
+      NewGauges("gradwire_loss", "Mean over the ranks' losses in the last step.");
   Counter& lost_workers_ = NewCounter("gradwire_lost_workers_total",
                                       "Workers that the run lost while it was under way.");
   Counter& recoveries_ = NewCounter("gradwire_recoveries_total",

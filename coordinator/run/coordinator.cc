@@ -285,6 +285,8 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   aggregation_.Abort(reason);
   rendezvous_store_.Abort(reason);
   const Step step(StepsDone(membership_.Status()));
+  // Else alerts take a program that never said how many steps it does for one that stands still.
+  if (status.ok() && history_.total_steps() == 0) metrics_.SetTotalSteps(step.value());
   history_.AddEvent({absl::Now(), step, status.ok() ? "finished" : "aborted",
                      status.ok() ? "all ranks finished" : std::string(status.message())});
   metrics_.SetView(0, Generation(membership_.Status().generation()));

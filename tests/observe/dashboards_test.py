@@ -126,6 +126,14 @@ class Dashboards(unittest.TestCase):
 
         self.check_each_panel(check)
 
+    def test_steps_of_a_run_are_read_only_if_they_are_known(self):
+        def check(panel):
+            for target in panel["targets"]:
+                for match in re.finditer(r"gradwire_total_steps\{[^}]*\}", target["expr"]):
+                    self.assertTrue(target["expr"][match.end():].startswith(" > 0)"))
+
+        self.check_each_panel(check)
+
     def test_units_fit_the_expressions(self):
         def check(panel):
             for expression, unit in units(panel):
