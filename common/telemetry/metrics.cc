@@ -110,7 +110,7 @@ void CoordinatorMetrics::SetTotalSteps(uint64_t steps) {
   total_steps_.Set(static_cast<double>(steps));
 }
 
-void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
+void CoordinatorMetrics::SetLoss(double loss) { loss_.Add({}).Set(loss); }
 
 void CoordinatorMetrics::Observe(const StepRecord& record) { figures_.Observe(record); }
 

@@ -108,7 +108,7 @@ class CoordinatorMetrics : public ProcessMetrics {
   void SetMinWorkers(int workers);
   // Sets the run's number of steps; 0: not known yet.
   void SetTotalSteps(uint64_t steps);
-  // Sets the mean of the ranks' losses in a step.
+  // Sets the mean of the ranks' losses in a step. Without this call there is no such series.
   void SetLoss(double loss);
   // A rank has reported a step. Takes locks and may allocate.
   void Observe(const StepRecord& record);

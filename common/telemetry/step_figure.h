@@ -97,6 +97,10 @@ absl::optional<FigureValue> Get(const StepRecord& record) {
   const auto& holder = record.*kOptional;
   return holder.has_value() ? ValueOf((*holder).*kMember) : absl::nullopt;
 }
+template <auto kFlag, auto kMember>
+absl::optional<FigureValue> GetTold(const StepRecord& record) {
+  return record.*kFlag ? ValueOf(record.*kMember) : absl::nullopt;
+}
 template <auto kMember>
 void Set(const FigureValue& value, StepRecord* record) {
   SetMember(value, record->*kMember);
@@ -135,6 +139,13 @@ struct StepFigure {
   static constexpr StepFigure Of(const char* key) {
     return StepFigure{key, &step_figure_internal::Get<kOptional, kMember>,
                       &step_figure_internal::Set<kOptional, kMember>}
+        .With(&StepFigure::optional, true);
+  }
+  // A member that a step lacks if the flag, another member, is false.
+  template <auto kFlag, auto kMember>
+  static constexpr StepFigure OfTold(const char* key) {
+    return StepFigure{key, &step_figure_internal::GetTold<kFlag, kMember>,
+                      &step_figure_internal::Set<kMember>}
         .With(&StepFigure::optional, true);
   }
 

@@ -93,7 +93,6 @@ v1::StepDone ToStepDone(const StepRecord& record) {
     const absl::optional<FigureValue> value = figure.get(record);
     if (field != nullptr && value.has_value()) SetField(*value, field, &done);
   }
-  if (!record.loss_told) done.clear_loss();
   return done;
 }
 

@@ -62,7 +62,7 @@ inline constexpr StepFigure kStepFigures[] = {
     StepFigure::Of<&StepRecord::step>("step"),
     StepFigure::Of<&StepRecord::epoch>("epoch"),
     StepFigure::Of<&StepRecord::rank>("rank"),
-    StepFigure::Of<&StepRecord::loss>("loss").MeanOfRanks().Gauge(
+    StepFigure::OfTold<&StepRecord::loss_told, &StepRecord::loss>("loss").MeanOfRanks().Gauge(
         "gradwire_loss", "Mean loss over this worker's last batch."),
     StepFigure::Of<&StepRecord::lr>("lr"),
     StepFigure::Of<&StepRecord::samples>("samples")

@@ -33,7 +33,7 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   point.steps = 1;
   point.end = now;
   const double world_size = static_cast<double>(ranks.size());
-  double samples = 0, loss = 0;
+  double samples = 0;
   for (const StepRecord& record : ranks) {
     point.iteration += record.iteration / world_size;
     for (const PhaseInfo& info : kPhases) {
@@ -42,10 +42,9 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
     point.longest = std::max(point.longest, record.iteration);
     samples += static_cast<double>(record.samples);
     point.bytes_sent += static_cast<double>(record.bytes_sent);
-    loss += record.loss / world_size;
   }
   // One rank's loss that is not finite must not spoil the mean.
-  if (std::isfinite(loss)) point.loss = loss;
+  if (const auto loss = MeanLoss(ranks); loss && std::isfinite(*loss)) point.loss = loss;
   const double iteration = absl::ToDoubleSeconds(point.iteration);
   if (iteration > 0) point.samples_per_second = samples / iteration;
   return point;
@@ -83,6 +82,18 @@ std::vector<HistoryPoint> MergeEach(size_t size, const std::vector<HistoryPoint>
 }
 
 }  // namespace
+
+std::optional<double> MeanLoss(const RunHistory::StepOfRanks& ranks) {
+  double sum = 0;
+  int told = 0;
+  for (const StepRecord& record : ranks) {
+    if (!record.loss_told) continue;
+    sum += record.loss;
+    ++told;
+  }
+  if (told == 0) return std::nullopt;
+  return sum / told;
+}
 
 void RunHistory::Begin(int world_size, absl::Time now) {
   MutexLock lock(&mutex_);

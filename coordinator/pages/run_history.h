@@ -41,7 +41,7 @@ struct HistoryPoint {
   absl::Duration iteration;  // mean over steps and ranks
   PhaseTimes phases;         // means likewise
   absl::Duration longest;    // iteration of any rank
-  // Mean over all ranks and the steps in which each one's loss is finite; none: no such step.
+  // Mean of MeanLoss over the steps in which each rank's loss is finite; none: no such step.
   std::optional<double> loss;
   double samples_per_second = 0;  // all ranks, from their mean iteration time
   double bytes_sent = 0;          // per step, of all ranks; mean over steps
@@ -120,6 +120,9 @@ class RunHistory {
   AggregationTotals aggregation_ ABSL_GUARDED_BY(mutex_);
   std::optional<LastCheckpoint> checkpoint_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Returns the mean over the ranks that report their loss in a step; none: no rank does.
+std::optional<double> MeanLoss(const RunHistory::StepOfRanks& ranks);
 
 }  // namespace gradwire
 

@@ -308,14 +308,10 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
   const auto step = history_.Add(record, done.total_steps(), absl::Now());
   metrics_.SetTotalSteps(done.total_steps());
   if (!step) return;
-  double loss = 0;
-  absl::Duration least = absl::InfiniteDuration();
-  for (const StepRecord& of_rank : *step) {
-    loss += of_rank.loss / static_cast<double>(step->size());
-    least = std::min(least, OwnWork(of_rank));
-  }
-  metrics_.SetLoss(loss);
+  if (const auto loss = MeanLoss(*step)) metrics_.SetLoss(*loss);
   if (sees_waits_) return;
+  absl::Duration least = absl::InfiniteDuration();
+  for (const StepRecord& of_rank : *step) least = std::min(least, OwnWork(of_rank));
   for (const StepRecord& of_rank : *step) {
     metrics_.ObserveRankLag(of_rank.rank, OwnWork(of_rank) - least);
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -113,6 +114,17 @@ TEST(WorkerMetrics, Observe_Twice_KeepsTheLastLossAndStep) {
   metrics.Observe(record);
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_loss 1.25\n"));
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_step 7\n"));
+}
+
+// As of a program on the library that does not call report_loss.
+TEST(WorkerMetrics, Observe_LossIsNotTold_ShowsNone) {
+  WorkerMetrics metrics("ddp", "ring");
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("\ngradwire_loss ")));
+  StepRecord record = SomeStep();
+  record.loss_told = false;
+  record.loss = std::numeric_limits<double>::quiet_NaN();
+  metrics.Observe(record);
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("\ngradwire_loss ")));
 }
 
 TEST(WorkerMetrics, Observe_Once_LabelsIterationWithSyncAndBackend) {

@@ -83,6 +83,13 @@ TEST_F(RunHistoryTest, Points_LossOfOneRankNotFinite_None) {
   EXPECT_EQ(history_.Points(10)[1].loss, 3);
 }
 
+TEST_F(RunHistoryTest, Points_LossOfOneRankNotTold_IsThatOfTheOther) {
+  StepRecord silent = Done(0, 1, 0, kNan);
+  silent.loss_told = false;
+  Both(silent, Done(0, 1, 0, 4));
+  EXPECT_EQ(history_.Points(10)[0].loss, 4);
+}
+
 TEST_F(RunHistoryTest, Events_LossNotFinite_OnceForEachRank) {
   for (uint64_t step = 0; step < 3; ++step) Both(Done(step, 1, 0, kNan), Done(step, 1, 0, 4));
   const std::vector<RunEvent> events = history_.Events();

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
@@ -16,6 +17,7 @@ namespace {
 using ::gradwire::testing::HttpGet;
 using ::gradwire::testing::TestHello;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 CoordinatorOptions TwoRanks() {
   CoordinatorOptions options;
@@ -45,15 +47,16 @@ class CoordinatorFiguresTest : public ::testing::Test {
   // Rank 0 waits a quarter of its second for others; rank 1 computes all of its own.
   void TellAStep() {
     v1::StepDone done;
-    done.set_total_steps(9);
+    done.set_total_steps(total_steps_);
     done.set_iteration_seconds(1);
-    done.set_loss(1);
+    if (losses_[0]) done.set_loss(*losses_[0]);
     done.set_bytes_sent(100);
     done.set_samples(8);
     (*done.mutable_phase_seconds())["exposed_communication"] = 0.25;
     sessions_[0]->ReportStep(done);
     done.set_rank(1);
-    done.set_loss(4);
+    done.clear_loss();
+    if (losses_[1]) done.set_loss(*losses_[1]);
     (*done.mutable_phase_seconds())["exposed_communication"] = 0;
     sessions_[1]->ReportStep(done);
     // What was told before is taken before the end is.
@@ -69,6 +72,8 @@ class CoordinatorFiguresTest : public ::testing::Test {
     return HttpGet(coordinator_->metrics_address(), path).value().body;
   }
 
+  uint64_t total_steps_ = 9;
+  std::optional<double> losses_[2] = {1, 4};
   const std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<Session> sessions_[2];
 };
@@ -78,9 +83,30 @@ TEST_F(CoordinatorFiguresTest, Metrics_LossesOfTwoRanks_TheirMean) {
   EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_loss 2.5\n"));
 }
 
+TEST_F(CoordinatorFiguresTest, Metrics_LossOfOneRank_IsThatRanks) {
+  losses_[0].reset();
+  TellAStep();
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_loss 4\n"));
+}
+
+// As of a program on the library that does not call report_loss.
+TEST_F(CoordinatorFiguresTest, Metrics_NoRankTellsItsLoss_HaveNone) {
+  losses_[0].reset();
+  losses_[1].reset();
+  TellAStep();
+  EXPECT_THAT(Get("/metrics"), Not(HasSubstr("\ngradwire_loss ")));
+}
+
 TEST_F(CoordinatorFiguresTest, Metrics_TotalSteps_AreWhatTheRanksSay) {
   TellAStep();
   EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_total_steps 9\n"));
+}
+
+TEST_F(CoordinatorFiguresTest, Metrics_TotalStepsAreNotTold_AreThoseDoneAtTheEnd) {
+  total_steps_ = 0;
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_total_steps 0\n"));
+  TellAStep();
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_total_steps 1\n"));
 }
 
 TEST_F(CoordinatorFiguresTest, Metrics_NothingWasSummedHere_WaitIsTheLongerOwnWork) {
