@@ -69,6 +69,7 @@ export class Timeline {
   }
 
   moveCursor(index) {
+    if (this.rows.length === 0) index = null;
     if (index === this.cursor) return;
     this.cursor = index;
     for (const chart of this.charts) chart.placeCursor();

@@ -36,10 +36,8 @@ export function noticeOf(status) {
       return whileRunning(status);
     case 'paused':
       return {tone: 'bad', state: 'paused', text};
-    case 'waiting': {
-      const come = `${(status.ranks || []).length} of ${status.world_size} workers have joined.`;
-      return {tone: 'quiet', state: 'waiting', text: `${come} ${text}`};
-    }
+    case 'waiting':
+      return {tone: 'quiet', state: 'waiting', text};
     case 'finished':
       return {tone: 'good', state: 'finished', text: text || 'The run has finished.'};
     case 'aborted':

@@ -68,9 +68,12 @@ async function poll() {
     failures += 1;
   }
   asking = false;
-  show();
-  const pause = document.hidden ? POLL_HIDDEN_MS : failures > 10 ? POLL_GONE_MS : POLL_MS;
-  timer = setTimeout(poll, pause);
+  try {
+    show();
+  } finally {
+    const pause = document.hidden ? POLL_HIDDEN_MS : failures > 10 ? POLL_GONE_MS : POLL_MS;
+    timer = setTimeout(poll, pause);
+  }
 }
 
 // Showing -----------------------------------------------------------------------

@@ -543,10 +543,11 @@ class PageTest(unittest.TestCase):
         self.assertRegex(self.text("#progress-text"), r"13 s so far$")
 
     def test_waiting_for_workers_has_no_chart_and_no_numbers(self):
-        status = fake.status(step=0, state="waiting", reason="", ranks=2, world_size=4,
+        reason = "1 of 2 workers are present"  # which carries two of the ranks
+        status = fake.status(step=0, state="waiting", reason=reason, ranks=2, world_size=4,
                              started=None, settings={}, total_steps=0, events=[])
         self.open(status)
-        self.assertEqual(self.text("#notice"), "2 of 4 workers have joined.")
+        self.assertEqual(self.text("#notice"), f"{reason}.")
         self.assertEqual(browser.find(self.driver, "#track").get_attribute("aria-valuenow"), None)
         self.assertEqual(set(self.texts("#tiles .value")), {"–"})
         self.assertEqual(self.text("#slowest"), "Nothing to compare yet.")
