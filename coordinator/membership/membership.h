@@ -103,6 +103,10 @@ struct SaveState {
   uint64_t steps_per_epoch = 0;
   v1::OptimizerConfig optimizer;
 };
+struct TellNoCheckpoint {  // a worker has no copy of the state before this step
+  Step step;
+  std::string why;
+};
 struct SendLayoutAgreed {
   SessionId session;
   LayoutId layout;
@@ -159,9 +163,9 @@ struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceede
   absl::Status status;
 };
 using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendSave,
-                            SendSaved, SaveState, SendLayoutAgreed, SendPaused, SendAbort,
-                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellCost,
-                            PauseRun, TellStraggler, EnterStep, EndRun>;
+                            SendSaved, SaveState, TellNoCheckpoint, SendLayoutAgreed, SendPaused,
+                            SendAbort, SendFinish, SendEcho, CloseSession, TakeStep, TellLoss,
+                            TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -356,6 +360,7 @@ class Membership {
   bool is_sealing_ = false;
   Step open_{0};      // the first step that is not sealed
   Step declined_{0};  // the last for which a worker declined to copy its state
+  Step taken_{0};     // that of the last SaveState
   absl::Time went_on_ = absl::InfinitePast();  // when the last view after the first began
   // End of the pause of a run that waits for workers.
   std::optional<absl::Time> paused_until_;

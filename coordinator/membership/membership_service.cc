@@ -333,6 +333,10 @@ void MembershipService::Enact(const SaveState& save) {
   queue_.push_back([this, save] { callbacks_.on_state(save); });
 }
 
+void MembershipService::Enact(const TellNoCheckpoint& tell) {
+  queue_.push_back([this, tell] { callbacks_.on_no_checkpoint(tell); });
+}
+
 void MembershipService::Enact(const SendLayoutAgreed& send) {
   v1::CoordinatorMessage message;
   message.mutable_layout_agreed()->set_id(send.layout.value());

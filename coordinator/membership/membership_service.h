@@ -67,6 +67,8 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const v1::SealedRecord&)> on_sealed = nullptr;
     // All workers hold the state before a step. The answer is Saved.
     std::function<void(const SaveState&)> on_state = nullptr;
+    // A checkpoint is given up before on_state, because a worker has no copy for it.
+    std::function<void(const TellNoCheckpoint&)> on_no_checkpoint = nullptr;
   };
 
   // `log_prefix` precedes each line of its log.
@@ -166,6 +168,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const SendSave& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSaved& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SaveState& save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TellNoCheckpoint& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendPaused& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

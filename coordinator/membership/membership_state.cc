@@ -48,11 +48,15 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
     return outcome;
   }
   if (!holds.declined().empty()) {
-    const bool is_new = declined_ < Step(holds.step());
-    declined_ = std::max(declined_, Step(holds.step()));
+    const Step step(holds.step());
+    const bool is_new = declined_ < step && step != taken_;  // else copies of it are being saved
+    declined_ = std::max(declined_, step);
     if (is_new) {
-      outcome.why = absl::StrCat("no checkpoint before step ", holds.step(), ": ", NameOf(*worker),
-                                 " has no copy, because ", Shortened(holds.declined(), kMostCause));
+      const std::string why = absl::StrCat(NameOf(*worker), " has no copy, because ",
+                                           Shortened(holds.declined(), kMostCause));
+      outcome.actions.emplace_back(TellNoCheckpoint{step, why});
+      outcome.why = absl::StrCat("no checkpoint before step ", step.value(), ": ", why);
+      outcome.warns = true;
     }
     GiveUpHolds(&outcome);
     return outcome;
@@ -104,6 +108,7 @@ SaveState Membership::TakeHolds() {
                            {holds.sections().begin(), holds.sections().end()}});
     worker->holds.reset();
   }
+  taken_ = save.step;
   return save;
 }
 

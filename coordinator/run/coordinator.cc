@@ -157,7 +157,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
              sealed_steps_ = record.step() + 1;
              ledger_->OnSealed(record);
            },
-           [this](const SaveState& save) { keeper_->Order(save); }},
+           [this](const SaveState& save) { keeper_->Order(save); },
+           [this](const TellNoCheckpoint& none) { OnNoCheckpoint(none.step, none.why); }},
           options.log_prefix),
       status_([this] { return Status(); }),
       state_service_(

@@ -94,6 +94,7 @@ class Coordinator {
   Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
               std::unique_ptr<RunLedger> ledger, const Security& security, OnSpan on_fold);
   void OnKept(const KeptCheckpoint& kept);
+  void OnNoCheckpoint(Step step, absl::string_view why);
   absl::optional<Manifest::Ledger> SyncLedger();
   absl::Status RecordCheckpoint(Step step);
   void NoteResume();

@@ -53,8 +53,8 @@ absl::Status Coordinator::RecordCheckpoint(Step step) {
 }
 
 void Coordinator::OnKept(const KeptCheckpoint& kept) {
-  metrics_.CountCheckpoint(kept.status.ok());
   if (kept.status.ok()) {
+    metrics_.CountCheckpoint(true);
     metrics_.SetCheckpoint(kept.step, absl::Now(), kept.bytes, kept.took);
     history_.SetCheckpoint({kept.step, absl::Now(), kept.bytes, kept.took});
     spdlog::info("{}checkpoint before step {} in '{}': {} bytes in {}", log_prefix_,
@@ -66,11 +66,15 @@ void Coordinator::OnKept(const KeptCheckpoint& kept) {
   } else {
     spdlog::warn("{}no checkpoint before step {}: {}", log_prefix_, kept.step.value(),
                  std::string(kept.status.message()));
-    history_.AddEvent({absl::Now(), kept.step, "checkpoint failed",
-                       absl::StrCat("no checkpoint before step ", kept.step.value(), ": ",
-                                    kept.status.message())});
+    OnNoCheckpoint(kept.step, kept.status.message());
   }
   membership_.Saved(kept.step, kept.generation, kept.status.ok());
+}
+
+void Coordinator::OnNoCheckpoint(Step step, absl::string_view why) {
+  metrics_.CountCheckpoint(false);
+  history_.AddEvent({absl::Now(), step, "checkpoint failed",
+                     absl::StrCat("no checkpoint before step ", step.value(), ": ", why)});
 }
 
 }  // namespace gradwire

@@ -122,6 +122,6 @@ export function secondsLeft(status, recent) {
 
 // The tone of an event or state: 'bad', 'warn', 'good', 'run' or 'quiet'.
 export function toneOf(kind) {
-  const tones = {lost: 'bad', aborted: 'bad', 'not-finite': 'bad', 'not-durable': 'bad', suspect: 'warn', straggler: 'warn', finished: 'good', recovered: 'good', paused: 'bad', resumed: 'good', running: 'run'};
+  const tones = {lost: 'bad', aborted: 'bad', 'not-finite': 'bad', 'not-durable': 'bad', 'checkpoint failed': 'warn', suspect: 'warn', straggler: 'warn', finished: 'good', recovered: 'good', paused: 'bad', resumed: 'good', running: 'run'};
   return Object.hasOwn(tones, kind) ? tones[kind] : 'quiet';
 }

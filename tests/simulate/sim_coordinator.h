@@ -58,6 +58,7 @@ class SimCoordinator {
   void Enact(const SendSave&) {}
   void Enact(const SendSaved&) {}
   void Enact(const SaveState&) {}
+  void Enact(const TellNoCheckpoint&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const RecordStep&) {}

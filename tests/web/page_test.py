@@ -776,6 +776,28 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: self.text("#run") == "0123456789abcdef", "the next run")
         self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
 
+    def test_another_run_without_steps_under_the_mouse_is_followed(self):
+        coordinator = self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuemax") == "39", "the chart")
+        coordinator.history = lambda points: fake.history(0, points)
+        coordinator.status = fake.status(step=0, run="0123456789abcdef")
+        self.wait(lambda: self.text("#run") == "0123456789abcdef", "the next run")
+        self.driver.execute_script(
+            "arguments[0].dispatchEvent(new PointerEvent('pointermove', {clientX: 300}))", chart)
+        coordinator.history = lambda points: fake.history(3, points)
+        coordinator.status = fake.status(step=3, run="0123456789abcdef")
+        self.wait(lambda: chart.get_attribute("aria-valuemax") == "2", "the steps of the next run")
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_checkpoint_that_failed_is_a_warning(self):
+        status = fake.status(step=40)
+        status["events"].append({"time": time.time(), "step": 20, "kind": "checkpoint failed",
+                                 "text": "no checkpoint before step 20: the disk is full"})
+        self.open(status)
+        pill = self.driver.find_element(By.CSS_SELECTOR, "#events .pill")
+        self.assertEqual(pill.get_attribute("data-tone"), "warn")
+
 
 if __name__ == "__main__":
     unittest.main()

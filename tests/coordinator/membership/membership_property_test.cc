@@ -159,6 +159,7 @@ class Simulator {
   void Enact(const SendSave&) { RC_FAIL("a run without checkpoints saves nothing"); }
   void Enact(const SendSaved&) { RC_FAIL("a run without checkpoints saves nothing"); }
   void Enact(const SaveState&) { RC_FAIL("a run without checkpoints saves nothing"); }
+  void Enact(const TellNoCheckpoint&) { RC_FAIL("a run without checkpoints saves nothing"); }
   void Enact(const SendPaused&) { RC_FAIL("a run that does not recover is not paused"); }
   void Enact(const TellLoss& tell) {
     RC_ASSERT(formed_ == 1);

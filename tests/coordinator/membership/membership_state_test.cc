@@ -118,13 +118,29 @@ TEST_F(MembershipStateTest, NextView_CopiesAreBeingSaved_NoneIsFreed) {
   EXPECT_THAT(All<SendSaved>(outcome), IsEmpty());
 }
 
-TEST_F(MembershipStateTest, OnHolds_SeveralDecline_TheFirstIsLoggedForEachStep) {
+TEST_F(MembershipStateTest, OnHolds_SeveralDecline_TheFirstIsAWarningForEachStep) {
   Form();
-  EXPECT_THAT(Holds(2, 5, 7, "an earlier copy is in use").why,
-              HasSubstr("no checkpoint before step 5: rank 1 has no copy"));
-  EXPECT_EQ(Holds(3, 5, 7, "an earlier copy is in use").why, "");
+  const Outcome first = Holds(2, 5, 7, "an earlier copy is in use");
+  EXPECT_THAT(first.why, HasSubstr("no checkpoint before step 5: rank 1 has no copy"));
+  EXPECT_TRUE(first.warns);
+  ASSERT_THAT(All<TellNoCheckpoint>(first), SizeIs(1));
+  EXPECT_EQ(All<TellNoCheckpoint>(first)[0].step, Step(5));
+  EXPECT_EQ(All<TellNoCheckpoint>(first)[0].why,
+            "rank 1 has no copy, because an earlier copy is in use");
+  const Outcome second = Holds(3, 5, 7, "an earlier copy is in use");
+  EXPECT_EQ(second.why, "");
+  EXPECT_THAT(All<TellNoCheckpoint>(second), IsEmpty());
   EXPECT_THAT(Holds(3, 10, 7, "an earlier copy is in use").why,
               HasSubstr("no checkpoint before step 10: rank 2 has no copy"));
+}
+
+// A request came late, or a later view computes the step before the copy again.
+TEST_F(MembershipStateTest, OnHolds_DeclinedWhileCopiesOfThatStepAreSaved_NoCheckpointIsMissed) {
+  Form();
+  for (int session = 1; session <= 3; ++session) Holds(session, 5);
+  const Outcome outcome = Holds(2, 5, 7, "that step had begun when it was asked for");
+  EXPECT_EQ(outcome.why, "");
+  EXPECT_THAT(outcome.actions, IsEmpty());
 }
 
 TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {

@@ -110,6 +110,16 @@ class CoordinatorCheckpointsTest : public ::testing::Test {
     return nlohmann::json::parse(
         HttpGet(coordinator_->metrics_address(), "/status.json").value().body);
   }
+  // The status, once its last event is of this kind; else what it was in the end.
+  nlohmann::json StatusWith(const std::string& kind) {
+    const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+    nlohmann::json status;
+    do {
+      absl::SleepFor(absl::Milliseconds(20));
+      status = Status();
+    } while (status["events"].back()["kind"] != kind && SteadyNow() < deadline);
+    return status;
+  }
 
   // What the coordinator says of the state of a run before `step`.
   absl::StatusOr<v1::StateCatalog> Describe(const std::string& run_id, uint64_t step) {
@@ -164,6 +174,23 @@ TEST_F(CoordinatorCheckpointsTest, NextOneFails_LastOneStaysAndTheEventSaysWhy) 
   EXPECT_EQ(event["step"], 8);
   EXPECT_THAT(event["text"].get<std::string>(),
               HasSubstr("no checkpoint before step 8: no worker is left that holds tensor"));
+}
+
+// As if the disk takes longer than from one checkpoint to the next.
+TEST_F(CoordinatorCheckpointsTest, WorkerDeclines_CountsAsFailedAndTheEventSaysWhy) {
+  v1::Holds declined;
+  declined.set_step(8);
+  declined.set_generation(1);
+  declined.set_declined("the copy before step 4 is still in use");
+  session_->ReportHolds(declined);
+  const nlohmann::json status = StatusWith("checkpoint failed");
+  const nlohmann::json& event = status["events"].back();
+  EXPECT_EQ(event["kind"], "checkpoint failed");
+  EXPECT_EQ(event["step"], 8);
+  EXPECT_EQ(event["text"],
+            "no checkpoint before step 8: rank 0 has no copy, because the copy before step 4 is "
+            "still in use");
+  EXPECT_THAT(Metrics(), HasSubstr("\ngradwire_checkpoints_total{result=\"failed\"} 1\n"));
 }
 
 TEST_F(CoordinatorCheckpointsTest, NextStart_ContinuesTheSameRunInTheNextEpoch) {
@@ -231,12 +258,7 @@ TEST_F(CoordinatorCheckpointsTest, StepCannotBeRecorded_ShownWithTheFirstStepBeh
   v1::Ready ready;
   ready.set_generation(1);
   session_->ReportReady(ready);
-  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
-  nlohmann::json status;
-  do {
-    absl::SleepFor(absl::Milliseconds(20));
-    status = Status();
-  } while (status["events"].back()["kind"] != "not-durable" && SteadyNow() < deadline);
+  const nlohmann::json status = StatusWith("not-durable");
   setrlimit(RLIMIT_FSIZE, &old);
   const nlohmann::json& event = status["events"].back();
   EXPECT_EQ(event["kind"], "not-durable");

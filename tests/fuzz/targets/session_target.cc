@@ -245,6 +245,9 @@ class Sessions {
   void EnactOne(const SaveState& save) {
     Check(!save.donors.empty(), "a state that no worker holds is saved");
   }
+  void EnactOne(const TellNoCheckpoint& tell) {
+    Check(IsUtf8(tell.why), "a reason for no checkpoint is no text");
+  }
   void EnactOne(const SendEcho& send) { CheckOpen(send.session); }
   void EnactOne(const CloseSession& close) {
     Check(open_.erase(close.session) == 1, "a session ends twice");
