@@ -206,10 +206,11 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
                                        const Security& security) {
   if (options.metrics == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
+  const std::vector<std::string> names =
+      absl::StrSplit(options.http_names, absl::ByAnyChar(", "), absl::SkipEmpty());
   auto server =
       MetricsServer::Start(options.metrics, metrics_.registry(), ready,
-                           [this](const PageRequest& request) { return Answer(request); },
-                           absl::StrSplit(options.http_names, ',', absl::SkipEmpty()),
+                           [this](const PageRequest& request) { return Answer(request); }, names,
                            {options.http_token ? security.token() : "", options.security});
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);

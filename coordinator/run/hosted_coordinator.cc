@@ -18,11 +18,23 @@ constexpr char kAnyMetrics[] = "127.0.0.1:0";
 
 // Options that a hosted coordinator reads from the environment; the other variables are the
 // worker's.
-constexpr const char* kOwnOptions[] = {
-    "aggregators",      "checkpoint-every", "chunk-kib",      "http-token",
-    "keep-checkpoints", "lease-seconds",    "linger-seconds", "min-lease-seconds",
-    "min-workers",      "on-loss",          "pause-timeout",  "port-file",
-    "resume",           "run-dir",          "workers",        "rendezvous-timeout-seconds"};
+constexpr const char* kOwnOptions[] = {"aggregators",
+                                       "checkpoint-every",
+                                       "chunk-kib",
+                                       "http-names",
+                                       "http-token",
+                                       "keep-checkpoints",
+                                       "lease-seconds",
+                                       "linger-seconds",
+                                       "min-lease-seconds",
+                                       "min-workers",
+                                       "on-loss",
+                                       "pause-timeout",
+                                       "port-file",
+                                       "resume",
+                                       "run-dir",
+                                       "workers",
+                                       "rendezvous-timeout-seconds"};
 
 bool IsNumeric(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];

@@ -331,7 +331,7 @@ TEST(CoordinatorPages, Targets_AreAskedForAtAnotherAddress_HaveThatOne) {
 TEST(CoordinatorPages, HttpNames_EachIsAccepted) {
   CoordinatorOptions options = Options();
   options.metrics = "127.0.0.1:0";
-  options.http_names = "runs.example.com,more.example.com";
+  options.http_names = "runs.example.com, more.example.com";
   const auto coordinator = Coordinator::Start(options).value();
   const auto code_for = [&coordinator](absl::string_view host) {
     const std::string request = absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", host, "\r\n\r\n");

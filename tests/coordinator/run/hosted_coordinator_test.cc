@@ -82,6 +82,16 @@ TEST(HostedCoordinator, EachOfItsOptions_IsReadFromTheEnvironment) {
   }
 }
 
+TEST(HostedCoordinator, HttpNamesInTheEnvironment_AreAccepted) {
+  const auto hosted = HostedCoordinator::StartUnlessServed(
+      {"127.0.0.1:0", 1, "127.0.0.1:0"}, {{"GRADWIRE_HTTP_NAMES", "runs.example.com"}});
+  ASSERT_TRUE(hosted.ok()) << hosted.status();
+  const auto answer = testing::Exchange((*hosted)->metrics_address(),
+                                        "GET /healthz HTTP/1.1\r\nHost: runs.example.com\r\n\r\n",
+                                        /*half_close=*/false);
+  EXPECT_THAT(answer.value(), HasSubstr(" 200 "));
+}
+
 TEST(HostedCoordinator, OptionsOfTheWorker_AreNotItsOwn) {
   const auto hosted = HostedCoordinator::StartUnlessServed(
       {"127.0.0.1:0", 1, "off"},
