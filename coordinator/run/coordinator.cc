@@ -131,7 +131,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
     : folder_(std::move(folder)),
       run_id_(RunIdOf(folder_.get())),
       linger_(absl::Seconds(options.linger_seconds)),
-      min_workers_(std::max(1, options.min_workers)),
+      min_workers_(options.on_loss == kRecover ? std::max(1, options.min_workers) : 0),
       on_fold_(std::move(on_fold)),
       log_prefix_(options.log_prefix),
       ledger_(std::move(ledger)),
@@ -237,7 +237,7 @@ void Coordinator::BeginView(const View& view) {
       std::make_shared<Aggregator>(view, Shard(), AggregatorHooks{on_step, on_fold_, on_iteration});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
-  if (view.seals) metrics_.SetMinWorkers(min_workers_);
+  if (view.seals && min_workers_ > 0) metrics_.SetMinWorkers(min_workers_);
   const absl::Time begun = absl::Now();
   if (!is_first) OnNextView(view, begun);
   view_ = view;

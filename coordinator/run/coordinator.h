@@ -117,7 +117,7 @@ class Coordinator {
   const std::unique_ptr<RunFolder> folder_;  // null: the run keeps nothing
   const RunId run_id_;
   const absl::Duration linger_;
-  const int min_workers_;  // that a run which can recover needs
+  const int min_workers_;  // that a run which can recover needs; 0: it ends after a loss
   const OnSpan on_fold_;
   const std::string log_prefix_;
   CoordinatorMetrics metrics_;

@@ -13,6 +13,7 @@
 #include "coordinator/run/coordinator.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
@@ -150,6 +151,29 @@ TEST_F(LossOfTwoRanksTest, EachOtherCarriesOne_OneLossAndTwoRanks) {
   EXPECT_EQ(status["events"][2]["text"],
             "rank 2 is carried on with rank 0 at 10.10.1.2:1; rank 3 is carried on with rank 1 at "
             "10.10.1.2:2; generation 2 begins with step 0");
+}
+
+// Its steps are sealed all the same, for the ledger.
+class LossEndsTheRunTest : public CoordinatorLossesTest {
+ protected:
+  LossEndsTheRunTest() : CoordinatorLossesTest(StopAfterALoss()) {}
+
+ private:
+  static CoordinatorOptions StopAfterALoss() {
+    CoordinatorOptions options = ThreeRanks();
+    options.on_loss = "stop";
+    options.run_dir = RunDir().path();
+    return options;
+  }
+  static const testing::TempDir& RunDir() {
+    static const testing::TempDir dir;
+    return dir;
+  }
+};
+
+TEST_F(LossEndsTheRunTest, Metrics_RunWithALedger_NeedsAllItsWorkers) {
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_ledger_durable 1\n"));
+  EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_min_workers 3\n"));
 }
 
 TEST(CoordinatorNeeds, RunBeforeItBegins_AllItsWorkers) {
