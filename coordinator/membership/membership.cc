@@ -464,7 +464,7 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
 }
 
 void Membership::CheckDeparture(absl::Time now, Outcome* outcome) {
-  if (now - through_at_ <= kDeparture) return;
+  if (IsOver() || now - through_at_ <= kDeparture) return;
   for (Participant* worker : roster_.Workers()) {
     if (worker->standing != Standing::kRunning) continue;
     OnLoss(worker, absl::StrCat("it did not leave within ", InSeconds(kDeparture)), now, outcome);

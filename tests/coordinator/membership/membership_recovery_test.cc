@@ -510,6 +510,21 @@ TEST_F(MembershipRecoveryTest, OneDoesNotLeaveAfterTheLastStep_RunEndsWellWithou
   EXPECT_THAT(why, HasSubstr("lost after the last step: it did not leave within 60"));
 }
 
+TEST_F(MembershipRecoveryTest, RunEndedAfterTheLastStep_MinuteLater_NobodyIsLost) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
+  v1::Leave leave;
+  leave.set_ends_run(true);
+  leave.set_reason("the disk is full");
+  ASSERT_THAT(All<EndRun>(recovering_->OnLeave(SessionId(1), leave, now_)), SizeIs(1));
+  const std::string reason = recovering_->Status().reason();
+  for (int seconds = 0; seconds < 70; ++seconds) {
+    now_ += absl::Seconds(1);
+    EXPECT_THAT(recovering_->OnTick(now_).actions, IsEmpty()) << seconds;
+  }
+  EXPECT_EQ(recovering_->Status().reason(), reason);
+}
+
 TEST_F(MembershipRecoveryTest, CoordinatorStoodStillAfterTheLastStep_OneMayStillLeave) {
   Begin();
   for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
