@@ -137,9 +137,9 @@ void MembershipService::OnMessage(SessionId id, const absl::Status& intact,
   MutexLock lock(&mutex_);
   OpenSession& session = sessions_.at(id);
   if (session.end) return;
-  session.heard = true;
+  const bool is_first = !std::exchange(session.heard, true);
   if (!intact.ok() && !IsOfAnotherProtocol(message)) return OnBroken(id, intact);
-  Enqueue(Judge(id, message));
+  Enqueue(Judge(id, message, is_first));
   Drain();
 }
 
@@ -160,9 +160,11 @@ absl::Status MembershipService::CheckSender(SessionId id, const v1::WorkerMessag
   return absl::OkStatus();
 }
 
-Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message) {
+Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message, bool is_first) {
   const absl::Time now = SteadyNow();
-  if (absl::Status host = CheckSender(id, message); !host.ok()) {
+  // Membership handles a later Hello: the session may be that of a member, which is then lost.
+  const absl::Status host = is_first ? CheckSender(id, message) : absl::OkStatus();
+  if (!host.ok()) {
     return {{CloseSession{id, host}}, absl::StrCat("refused a member: ", host.message())};
   }
   switch (message.message_case()) {

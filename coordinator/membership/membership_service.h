@@ -137,7 +137,7 @@ class MembershipService final : public v1::Membership::Service {
   // Checks that a first message comes from the host that it names.
   absl::Status CheckSender(SessionId id, const v1::WorkerMessage& message) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Outcome Judge(SessionId id, const v1::WorkerMessage& message)
+  Outcome Judge(SessionId id, const v1::WorkerMessage& message, bool is_first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reports a broken stream, waits for its writes, forgets it. Returns the status of the call.
   absl::Status Close(SessionId id, bool broke);

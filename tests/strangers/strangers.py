@@ -43,12 +43,12 @@ def heartbeat(number):
     return checked(field(2, b"\x09" + struct.pack("<d", 1)), number)
 
 
-def hello(incarnation, address="127.0.0.1:1", fields=()):
-    """A WorkerMessage with a Hello, the first of its stream, and more `fields` of it: their numbers
-    and values."""
+def hello(incarnation, address="127.0.0.1:1", fields=(), message=0):
+    """A WorkerMessage with a Hello, the first of its stream or that `message`, and more `fields` of
+    it: their numbers and values."""
     own = [(4, address), (9, PROTOCOL), *fields]
     rest = b"".join(field(number, value) for number, value in sorted(own, key=lambda each: each[0]))
-    return checked(field(1, fixed64(1, incarnation) + rest), 0)
+    return checked(field(1, fixed64(1, incarnation) + rest), message)
 
 
 def status_of(pid, name):

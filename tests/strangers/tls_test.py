@@ -9,8 +9,9 @@ import tempfile
 import unittest
 
 import strangers
-from http2 import PREFACE, SETTINGS, frame
+from http2 import PREFACE, SETTINGS, Connection, frame
 
+SESSION = "/gradwire.v1.Membership/Session"
 MAKE = strangers.SOURCE / "deploy" / "make-certificates"
 HERE = "127.0.0.1,localhost"
 
@@ -142,6 +143,16 @@ class TlsTest(Certificates):
         self.assertIn("but the caller's certificate is for elsewhere; expected an address in that "
                       "certificate (--advertise)", stranger.text())
         self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
+
+    def test_member_with_a_second_hello_from_another_host_is_lost_and_the_coordinator_lives(self):
+        coordinator = self.guarded(1, "--lease-seconds", "2")
+        member = self.keep(Connection(coordinator.address, context=self.own_context()))
+        stream = member.open(SESSION)
+        member.send(stream, strangers.hello(77))
+        self.assertTrue(member.wait(5, lambda: member.received > 0), "no View came")
+        member.send(stream, strangers.hello(77, "elsewhere:1", message=1))
+        self.assertEqual(coordinator.wait(20), 1, coordinator.text())
+        self.assertIn("it broke the protocol: a second Hello", coordinator.text())
 
     def test_new_certificates_are_taken_without_a_restart(self):
         folder = self.folder / "short"
