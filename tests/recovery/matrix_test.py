@@ -134,6 +134,19 @@ class SelectionTest(CellTest):
                                          deaths=[Death(2, "new-view", 1, signal.SIGKILL)])
                 self.assertEqual(hashes_of(summaries), undisturbed(words))
 
+    def test_killed_before_a_resumed_run_is_connected(self):
+        words = [*Cell("", signal.SIGKILL, "", "", "sent").words(), "--sync", "ddp"]
+        with tempfile.TemporaryDirectory() as folder:
+            how = {"run_dir": pathlib.Path(folder, "run")}
+            for part, iterations, deaths in (("first", 3, []),
+                                             ("second", 5, [Death(2, "new-view", 1, signal.SIGKILL)])):
+                at = pathlib.Path(folder, part)
+                at.mkdir()
+                with LocalRun([*words, "--iterations", str(iterations)], at, deaths, **how) as run:
+                    summaries = run.summaries()
+        self.assertEqual({summary["first_step"] for summary in summaries}, {3})
+        self.assertEqual(hashes_of(summaries), undisturbed((*words, "--iterations", "5")))
+
     def test_killed_when_each_rank_has_buffers_of_its_own(self):
         """At the end of a step that is not sealed, and with means of the next one under way."""
         for point, sync in (("ready", "gather-scatter"), ("next-forward", "ddp")):
