@@ -30,6 +30,7 @@ uint64_t Grid::AlignmentOf(v1::DType dtype) {
 Grid::Grid(Bucket bucket, uint64_t bytes, uint64_t chunk_bytes, int owners, uint64_t alignment)
     : first_owner_(bucket.value() % owners), owners_(owners), bytes_(bytes) {
   if (bytes == 0) return;
+  if (alignment > kPlainAlignment) chunk_bytes = std::min(chunk_bytes, kMostCodedBytes);
   uint64_t count = CeilDivide(bytes, chunk_bytes);
   if (bytes >= owners * kLeastShare) count = CeilDivide(count, owners) * owners;
   piece_bytes_ = CeilDivide(CeilDivide(bytes, count), alignment) * alignment;

@@ -44,6 +44,10 @@ class Grid {
   static constexpr uint64_t kPlainAlignment = 64;
   static uint64_t AlignmentOf(v1::DType dtype);
 
+  // The most bytes of a piece whose payloads are coded: these may be half as long again, and must
+  // not exceed kMaxPayloadBytes.
+  static constexpr uint64_t kMostCodedBytes = kMaxPayloadBytes / 8 * 5;
+
   size_t pieces() const { return pieces_; }
   uint64_t Offset(size_t piece) const { return piece * piece_bytes_; }
   uint64_t Bytes(size_t piece) const;

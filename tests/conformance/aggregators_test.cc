@@ -280,6 +280,74 @@ TEST(AggregatorsTest, AllReduce_RankIsMissingAndAnAggregatorHangs_DeadlineNamesB
   EXPECT_TRUE(suspect->others.empty());
 }
 
+// A worker alone, with separate aggregators that hang, and a bucket with a part for each of them.
+class HangingAggregatorsTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 4 * 300000;
+
+  ~HangingAggregatorsTest() override {
+    exchange_.reset();
+    for (GrpcServer& server : servers_) server.Shutdown();
+  }
+  void Connect(int aggregators) {
+    view_.run_id = MakeRunId();
+    view_.generation = Generation(1);
+    view_.world_size = 1;
+    view_.chunk_bytes = 1 << 16;
+    view_.members = {{MakeIncarnation(), "127.0.0.1:1", {Rank(0)}}};
+    view_.self = view_.members[0].incarnation;
+    for (int i = 0; i < aggregators; ++i) {
+      servers_.push_back(StartGrpcServer("127.0.0.1:0", {&hanging_}).value());
+      view_.aggregators.push_back(servers_.back().address);
+    }
+    absl::optional<Incarnation> unreached;
+    exchange_ = backend_
+                    ->Connect(
+                        view_, [] { return absl::OkStatus(); }, &unreached)
+                    .value();
+    exchange_->AddLayout(LayoutId(0), {{kBytes, v1::DTYPE_FLOAT32}});
+  }
+
+  HangingAggregation hanging_;
+  std::vector<GrpcServer> servers_;
+  View view_;
+  const std::unique_ptr<Backend> backend_ = MakeBackend("sharded", BackendOptions()).value();
+  std::unique_ptr<Exchange> exchange_;
+};
+
+TEST_F(HangingAggregatorsTest, Cancel_WhileFinishAwaitsTheirReplies_EndsItWithTheCause) {
+  const absl::Status lost = absl::AbortedError("rank 1 was lost");
+  Connect(2);
+  auto finished = std::async(std::launch::async,
+                             [this] { return exchange_->Finish(SteadyNow() + absl::Minutes(2)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  exchange_->Cancel(lost);
+  ASSERT_EQ(finished.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(finished.get(), lost);
+}
+
+TEST_F(HangingAggregatorsTest, Finish_UntilTheDeadline_SaysWhatItAwaited) {
+  Connect(2);
+  EXPECT_EQ(
+      exchange_->Finish(SteadyNow() + absl::Milliseconds(100)),
+      absl::DeadlineExceededError("an aggregator has not acknowledged all gradients in time"));
+}
+
+// Whoever waits for the step gives it up two seconds after its deadline.
+TEST_F(HangingAggregatorsTest, Deadline_SeveralHang_NamesEachInTime) {
+  Connect(4);
+  const std::vector<uint8_t> terms(kBytes);
+  std::vector<uint8_t> mean(kBytes);
+  WholeStep step(exchange_.get(), LayoutId(0), Step(0),
+                 {{{absl::MakeSpan(mean), {{Rank(0), absl::MakeConstSpan(terms)}}}}},
+                 SteadyNow() + absl::Milliseconds(100));
+  const absl::Status status = step.Wait();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  for (const GrpcServer& server : servers_) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(server.address));
+  }
+}
+
 // An aggregator that takes all terms, lacks none, and sends no mean: its stream of means stays
 // open, or ends.
 class TakingAggregation : public v1::Aggregation::Service {

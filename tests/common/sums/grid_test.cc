@@ -59,6 +59,19 @@ TEST(GridTest, NumberInShare_PiecesOfOneOwner_CountsUp) {
   }
 }
 
+// A coded term takes at most 6 bytes for 4, and 2 for each 4096 elements.
+TEST(GridTest, Bytes_CodedWithTheLargestChunks_PayloadsAreNotTooLong) {
+  const uint64_t alignment = Grid::AlignmentOf(v1::DTYPE_SPARSE);
+  ASSERT_GT(alignment, Grid::kPlainAlignment);
+  for (const uint64_t bytes : {uint64_t{5} << 20, uint64_t{100} << 20}) {
+    const Grid grid(Bucket(0), bytes, kMaxPayloadBytes, 2, alignment);
+    for (size_t piece = 0; piece < grid.pieces(); ++piece) {
+      EXPECT_LE(grid.Bytes(piece) / 4 * 6 + grid.Bytes(piece) / 4096 + 100, kMaxPayloadBytes);
+    }
+  }
+  EXPECT_EQ(Grid(Bucket(0), 5 << 20, kMaxPayloadBytes, 1).Bytes(0), 5u << 19);
+}
+
 TEST(GridTest, Find_APiece_ItsIndexAndNothingElse) {
   const Grid grid(Bucket(0), 600, 256, 1);
   EXPECT_EQ(grid.Find(512, 88), 2u);

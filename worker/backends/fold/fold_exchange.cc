@@ -1,5 +1,6 @@
 #include "worker/backends/fold/fold_exchange.h"
 
+#include <future>
 #include <set>
 #include <utility>
 
@@ -135,8 +136,15 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
   std::set<int> missing;
   std::set<Incarnation> suspects;
   std::vector<std::string> silent;
+  // All at once: those that do not answer cost a second together.
+  std::vector<std::future<absl::StatusOr<std::vector<Rank>>>> answers;
+  for (const auto& connections : lanes_) {
+    answers.push_back(std::async(std::launch::async, [&lane = *connections.front(), &late] {
+      return lane.Missing(late.key.layout, late.key.step);
+    }));
+  }
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    const auto ranks = lanes_[i].front()->Missing(late.key.layout, late.key.step);
+    const auto ranks = answers[i].get();
     if (!ranks.ok()) {
       silent.push_back(std::string(ranks.status().message()));
       if (summing_[i].has_value()) suspects.insert(*summing_[i]);
@@ -172,8 +180,12 @@ std::vector<KeptValues> FoldExchange::Kept(LayoutId layout) {
 }
 
 absl::Status FoldExchange::Finish(absl::Time deadline) {
-  ForEachLane([](Lane* lane) { lane->Finish(); });
+  bool acknowledged = true;
+  ForEachLane([&](Lane* lane) { acknowledged &= lane->Finish(deadline); });
   if (absl::Status status = table_.failure(); !status.ok()) return status;
+  if (!acknowledged) {
+    return absl::DeadlineExceededError("an aggregator has not acknowledged all gradients in time");
+  }
   // Peers may still need means of this worker's shares.
   if (service_ == nullptr || service_->WaitUntilIdle(deadline)) return table_.failure();
   return absl::DeadlineExceededError("other workers are still busy with the last step");

@@ -21,9 +21,9 @@ class LocalLane : public Lane {
       : Lane(context), aggregator_(aggregator) {}
 
   absl::Status Connect(const std::function<absl::Status()>&) override { return absl::OkStatus(); }
-  void Finish() override {
+  bool Finish(absl::Time deadline) override {
     queue_.Close();
-    if (sender_.joinable()) sender_.join();
+    return AwaitSender(deadline);
   }
   absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override {
     return aggregator_->MissingRanks(layout, step);
@@ -63,11 +63,23 @@ class LocalLane : public Lane {
 Lane::Lane(const LaneContext& context) : context_(context), queue_(kWindowBytes) {}
 
 void Lane::Start() {
-  sender_ = std::thread([this] { SendAll(); });
+  sender_ = std::thread([this] {
+    SendAll();
+    MutexLock lock(&mutex_);
+    sender_is_over_ = true;
+    changed_.NotifyAll();
+  });
   receiver_ = std::thread([this] { ReceiveAll(); });
 }
 
 void Lane::Cancel() { queue_.Cancel(); }
+
+bool Lane::AwaitSender(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  while (!sender_is_over_ && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  return sender_is_over_;
+}
 
 void Lane::Join() {
   if (sender_.joinable()) sender_.join();

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/aggregation/aggregation_service.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/compress/compression_totals.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/security.h"
@@ -84,8 +85,9 @@ class Lane {
   virtual absl::Status Connect(const std::function<absl::Status()>& ended) = 0;
   // Makes both threads end soon. From any thread.
   virtual void Cancel();
-  // After the last step: returns when all terms are acknowledged. Errors go to OnFailure.
-  virtual void Finish() = 0;
+  // After the last step: returns whether all terms were acknowledged, or the lane has failed,
+  // before `deadline`. Errors go to OnFailure.
+  virtual bool Finish(absl::Time deadline) = 0;
   // Returns the ranks whose terms of `step` the aggregator lacks; an error names an aggregator that
   // does not answer.
   virtual absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) = 0;
@@ -108,8 +110,10 @@ class Lane {
 
   const LaneContext& context_;
   ChunkQueue queue_;
-  std::thread sender_;
-  std::thread receiver_;
+
+  // Returns whether the sender's thread is over before `deadline`. Joins nothing: Join may run at
+  // the same time, on another thread.
+  bool AwaitSender(absl::Time deadline);
 
  private:
   struct MeanTarget {
@@ -122,6 +126,12 @@ class Lane {
   // As JudgeHeader, for a mean of a layout that this side has.
   absl::StatusOr<Verdict> Judge(const ChunkHeader& header, uint64_t bytes,
                                 const std::vector<BucketSpec>& buckets) const;
+
+  std::thread sender_;
+  std::thread receiver_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool sender_is_over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // The index of a lane among the connections to one aggregator. Lanes divide the pieces of each

@@ -44,11 +44,12 @@ class RemoteLane : public Lane {
     gather_.Cancel();
     scatter_.Cancel();
   }
-  void Finish() override {
+  bool Finish(absl::Time deadline) override {
     queue_.Close();
-    if (sender_.joinable()) sender_.join();
+    if (!AwaitSender(deadline)) return false;
     finished_ = true;
     scatter_.Cancel();
+    return true;
   }
   absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override;
 
