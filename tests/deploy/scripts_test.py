@@ -25,7 +25,8 @@ mkdir -p "$2"; echo deb > "$2/gradwire_0.9.0_amd64.deb"'''
 GRADWIRE = '''env | grep ^GRADWIRE_ >> "$LOG"
 while [ "$1" != -- ]; do
   case $1 in
-  --summary) echo "{\\"loss\\": {\\"first\\": 2.25, \\"last\\": $LAST}, \\"accuracy\\": 0.5}" > "$2" ;;
+  --summary) printf '{"ranks": [{"loss": {"first": 2.25, "last": %s}, "train": {"accuracy": 0.25}%s}]}' \
+      "$LAST" "$TEST" > "$2" ;;
   --port-file) printf 'grpc=127.0.0.1:1\\nmetrics=127.0.0.1:2\\n' > "$2" ;;
   esac
   shift
@@ -507,8 +508,8 @@ class Quickstart(Scripts):
         for name in ("quickstart", "arguments.sh"):
             shutil.copy(DEPLOY / name, self.folder / "deploy")
 
-    def quickstart(self, last="1.5", **environment):
-        return self.run_script(self.folder / "deploy/quickstart", LAST=last, **environment)
+    def quickstart(self, last="1.5", test=', "test": {"accuracy": 0.5}', **environment):
+        return self.run_script(self.folder / "deploy/quickstart", LAST=last, TEST=test, **environment)
 
     def quickstart_with(self, *words):
         return self.run_script(self.folder / "deploy/quickstart", *words)
@@ -526,6 +527,13 @@ class Quickstart(Scripts):
             code, said = self.quickstart(last)
             self.assertEqual(code, 1)
             self.assertIn(f"quickstart: the loss did not fall (first 2.25, last {last})", said)
+
+    def test_run_without_test_accuracy_fails(self):
+        for test in ("", ', "test": {"accuracy": null}'):
+            code, said = self.quickstart(test=test)
+            self.assertEqual(code, 1, said)
+            self.assertIn("quickstart: no losses or no test accuracy of rank 0 in ", said)
+            self.assertNotIn("Trained", said)
 
     def test_who_has_built_before_keeps_the_tests(self):
         (self.folder / "build").mkdir()
@@ -560,7 +568,7 @@ class Quickstart(Scripts):
     def test_results_of_an_earlier_run_are_not_taken_for_this_ones(self):
         results = self.folder / "build/quickstart"
         results.mkdir(parents=True)
-        (results / "summary.json").write_text('{"first": 2, "last": 1, "accuracy": 1}')
+        (results / "summary.json").write_text('{"ranks": [{"loss": {"first": 2, "last": 1}, "test": {"accuracy": 1}}]}')
         self.script("fake-gradwire", "exit 1")
         code, said = self.quickstart()
         self.assertEqual(code, 1)
