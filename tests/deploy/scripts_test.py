@@ -298,11 +298,26 @@ class Slurm(Scripts):
 
     def test_job_is_queued_again_as_often_as_told(self):
         for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
-            for started, most, again in (("2", None, True), ("3", None, False), ("4", "5", True)):
-                more = {} if most is None else {"MAX_REQUEUES": most}
-                with self.subTest(f"{name}, {started} of {most}"):
-                    self.assertEqual(self.run_job(name, CODES_OF="75 0 0", SLURM_RESTART_COUNT=started,
-                                                  **more), (75, again))
+            for most, more in ((3, {}), (1, {"MAX_REQUEUES": "1"}), (0, {"MAX_REQUEUES": "0"})):
+                for before in range(most + 1):
+                    with self.subTest(f"{name}, {before} of {most}"):
+                        self.assertEqual(self.run_job(name, keep=before > 0, CODES_OF="75 0 0",
+                                                      SLURM_RESTART_COUNT=str(before), **more),
+                                         (75, before < most))
+
+    def test_restarts_that_no_75_caused_do_not_count(self):
+        for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
+            self.assertEqual(self.run_job(name, CODES_OF="75 0 0", SLURM_RESTART_COUNT="7"), (75, True))
+
+    def test_signal_before_the_time_limit_while_the_coordinator_lingers_changes_nothing(self):
+        self.script("bin/srun", 'echo $$ >srun')
+        # The script waits for the coordinator alone once it has collected srun.
+        self.script("bin/gradwire-coordinator", 'while [ "$1" != --port-file ]; do shift; done\n'
+                    'printf "grpc=0.0.0.0:11\\nmetrics=0.0.0.0:22\\n" >"$2"\n'
+                    'until [ -s srun ]; do sleep 0.05; done\n'
+                    'while kill -0 "$(cat srun)" 2>/dev/null; do sleep 0.05; done\n'
+                    'sleep 0.2; kill -USR1 $PPID; sleep 0.2')
+        self.assertEqual(self.run_job(), (0, False), self.said)
 
     def test_coordinators_code_counts_where_no_worker_failed(self):
         self.assertEqual(self.run_job(COORDINATOR="1"), (1, False))
