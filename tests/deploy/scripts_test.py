@@ -112,6 +112,23 @@ class Provision(Scripts):
         self.assertIn(f"[127.0.0.1] {data} copied", said)
         self.assertEqual((self.folder / "there/data/file").read_text(), "x")
 
+    def test_folder_that_cannot_be_written_is_copied_only_if_it_is_not_shared(self):
+        data, there = self.folder / "data", self.folder / "there"
+        for folder in (data, there / "data"):
+            folder.mkdir(parents=True)
+            (folder / "file").write_text("x")
+        self.script("bin/mktemp", 'case $* in *gradwire-shared*) echo denied >&2; exit 1 ;; esac\n'
+                                  'exec /usr/bin/mktemp "$@"')
+        elsewhere = SSH.replace('exec sh -c "$*"',
+                                f'exec sh -c "$(echo "$*" | sed s,{data},{there}/data,g)"')
+        for ssh, expected in ((SSH, "is the same folder there: nothing copied"),
+                              (elsewhere, "copied")):
+            self.script("bin/ssh", ssh)
+            code, said = self.provision("--debs", self.debs, "--data", data, self.hosts("127.0.0.1"))
+            self.assertEqual(code, 0, said)
+            self.assertIn(f"[127.0.0.1] {data} {expected}\n", said)
+            self.assertNotIn("denied", said)
+
     def test_folder_that_cannot_be_copied_fails(self):
         data = self.folder / "data"
         data.mkdir()
