@@ -475,6 +475,12 @@ class Release(Scripts):
                              hashlib.sha256((self.out() / name).read_bytes()).hexdigest())
         self.assertIn("install build package\n", self.log.read_text())
 
+    def test_relative_folder_is_below_the_callers(self):
+        code, said = self.release("out")
+        self.assertEqual(code, 0, said)
+        self.assertTrue((self.out() / "SHA256SUMS").exists())
+        self.assertFalse((self.checkout / "out").exists())
+
     def test_archive_has_what_is_committed_below_the_version_and_the_same_bytes_again(self):
         for name in ("out", "again"):
             code, said = self.release(self.out(name))
