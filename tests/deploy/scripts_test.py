@@ -390,6 +390,14 @@ class Certificates(Scripts):
         for name, days in (("node0.pem", 3), ("node1.pem", 3), ("ca.pem", 3650)):
             self.assertEqual([self.lasts(name, days + more) for more in (-1, 1)], [True, False], name)
 
+    def test_host_whose_files_would_be_those_of_the_ca_is_refused(self):
+        for host in ("ca", "ca,10.10.1.1"):
+            code, said = self.run_script(DEPLOY / "make-certificates", "--out", "made", "node0", host)
+            self.assertEqual(code, 2, said)
+            self.assertIn(f"make-certificates: got '{host}', whose files would replace the CA's;", said)
+        self.assertFalse((self.folder / "made").exists())
+        self.make("node0,ca")
+
     def test_ca_that_is_there_signs_certificates_of_further_hosts(self):
         self.make("node0")
         ca = (self.folder / "made/ca.pem").read_bytes()
