@@ -40,15 +40,19 @@ class Case(NamedTuple):
         per_byte = self.backend["least_seconds_per_byte"][self.op["name"]]
         if per_byte is None:
             return None
-        return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
+        element_bytes = self.backend["wires"][self.wire] if self.op["sums"] else FLOAT_BYTES
+        return per_byte * self.bytes / FLOAT_BYTES * element_bytes
 
 
-def why_unmeasured(request, name):
+def why_unmeasured(request, backend):
     """Returns why a back end cannot be measured here; "" if it can."""
+    name = backend["name"]
     if name in request["under_mpirun"]:
         return why_not(request)
     if name in request["one_host"] and (request["hosts"] or request["hostfile"]):
         return "its workers must be on one host"
+    if not backend["wires"] and all(op["sums"] for op in request["ops"]):
+        return "it carries float32 only"
     return ""
 
 
@@ -56,7 +60,7 @@ def unmeasured(request):
     """Returns why back ends cannot be measured here, by name. Failure if the user named one."""
     reasons = {}
     for backend in request["backends"]:
-        if why := why_unmeasured(request, backend["name"]):
+        if why := why_unmeasured(request, backend):
             reasons[backend["name"]] = why
             if backend["asked"]:
                 raise Failure(f"--backends: {backend['name']}: {why}", EXIT_USAGE)

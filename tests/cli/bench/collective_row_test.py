@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.bench import bench_collectives
 from cli.bench.bench_collectives import Case, cases_of, run_of
 from cli.bench.collective_row import collective_row
-from cli.runs.failure import Failure
+from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.report import Report
 from cli.runs.runner import COORDINATOR, MASTER, Outputs
 
@@ -87,6 +87,12 @@ class CollectiveRow(unittest.TestCase):
         ring = {**RING, "least_seconds_per_byte": {"all-reduce": 1e-9}}
         self.assertAlmostEqual(row_of(ring)["bound_percent"], 100 / 3)
         self.assertAlmostEqual(row_of(ring, wire="bf16")["bound_percent"], 50 / 3)
+
+    def test_operation_that_only_copies_travels_as_float32_without_that_wire_too(self):
+        ring = {**RING, "wires": {"bf16": 2.0}, "least_seconds_per_byte": {"broadcast": 1e-9}}
+        op = {**ALL_REDUCE, "name": "broadcast", "sums": False}
+        case, = cases_of({**REQUEST, "ops": [{**op, "sizes": [1000000000]}], "backends": [ring]})
+        self.assertAlmostEqual(collective_row(case, TWO, None)["bound_percent"], 100 / 3)
 
     def test_no_report_names_the_rank(self):
         incomplete = rank([1, 2, 3])
@@ -175,6 +181,19 @@ class Runs(unittest.TestCase):
         request = {**REQUEST, "backends": [{**MPI, "asked": True}], "hosts": "auto"}
         with self.assertRaisesRegex(Failure, "^--backends: mpi: it runs on this machine"):
             cases_of(request)
+
+    def test_back_end_without_any_of_the_wires_is_left_out_with_a_note(self):
+        gloo = {**RING, "name": "gloo", "wires": {}}
+        request = {**REQUEST, "backends": [RING, gloo]}
+        self.assertIn("Back end gloo was not measured: it carries float32 only.",
+                      bench_collectives.notes_of(request))
+        named = {**request, "backends": [{**gloo, "asked": True}]}
+        with self.assertRaisesRegex(Failure, "^--backends: gloo: it carries float32 only$") as caught:
+            cases_of(named)
+        self.assertEqual(caught.exception.exit_code, EXIT_USAGE)
+        gather = {**ALL_REDUCE, "name": "gather", "sums": False, "sizes": [4]}
+        self.assertEqual([case.op["name"] for case in cases_of({**named, "ops": [ALL_REDUCE, gather]})],
+                         ["gather"])
 
     def test_who_has_tls_gets_the_files_and_so_does_the_coordinator(self):
         files = ("--tls-cert", "c", "--tls-key", "k", "--tls-ca", "ca")
