@@ -13,6 +13,7 @@ with the final weights and buffers. Exit code 1 if one is above 1e-4. With --hos
 host I of those made here (auto) or of that program (docs/measuring.md), otherwise all run on this
 machine. Needs Debian's python3-torch.
 """
+import math
 import pathlib
 import statistics
 import subprocess
@@ -64,11 +65,13 @@ def run_ranks(hosts, command):
 
 
 def difference(ours, theirs):
-    """Returns the largest relative difference of two runs' losses."""
+    """Returns the largest relative difference of two runs' losses; infinity if a loss is not finite."""
     if [len(rank) for rank in ours] != [len(rank) for rank in theirs]:
         sys.exit("the two programs did not make the same number of passes")
-    return max(abs(a - b) / abs(b) for one, other in zip(ours, theirs)
-               for (a, _), (b, _) in zip(one, other))
+    pairs = [(a, b) for one, other in zip(ours, theirs) for (a, _), (b, _) in zip(one, other)]
+    if not all(math.isfinite(loss) for pair in pairs for loss in pair):
+        return math.inf
+    return max(abs(a - b) / abs(b) for a, b in pairs)
 
 
 def median_step(runs):

@@ -97,6 +97,16 @@ class Compare(unittest.TestCase):
         self.assertEqual([row.split(" | ")[-1] for row in rows], ["1.0e-03 |", "0.0e+00 |"])
         self.assertEqual(code, 1)
 
+    def test_loss_that_is_not_finite_is_infinitely_far_from_any(self):
+        equal = [[(1, 1), (1, 1)]] * 2
+        for loss in ("nan", "inf"):
+            broken = [equal[0], [(1, 1), (loss, 1)]]
+            for ours, theirs in ((broken, equal), (equal, broken), (broken, broken)):
+                self.add("train", "plain", ours)
+                self.add("train.py", "plain", theirs)
+                code, rows = self.compare("--rounds", "1", "--modes", "plain")
+                self.assertEqual((code, rows[0].split(" | ")[-1]), (1, "inf |"))
+
     def test_rank_with_fewer_passes_is_told(self):
         self.add("train", "plain", [[(1, 1), (1, 1)], [(1, 1)]])
         self.add("train.py", "plain", [[(1, 1), (1, 1)], [(1, 1), (1, 1)]])
