@@ -37,6 +37,7 @@ absl::Status Read(const nlohmann::json& json, const char* pointer, T* field) {
 
 absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   MeasuredRun run;
+  int64_t accumulate = 1;
   double iterations = 0, forward = 0, backward = 0, optimizer = 0;
   absl::Status status = Read(rank, "/world_size", &run.workers);
   status.Update(Read(rank, "/sync", &run.sync));
@@ -45,6 +46,8 @@ absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   status.Update(Read(rank, "/compress", &run.compress));
   status.Update(Read(rank, "/model", &run.model));
   status.Update(Read(rank, "/batch_size", &run.batch_size));
+  // Older summaries lack it.
+  if (rank.contains("accumulate")) status.Update(Read(rank, "/accumulate", &accumulate));
   status.Update(Read(rank, "/iterations", &iterations));
   status.Update(Read(rank, "/iteration_seconds/p50", &run.iteration_seconds));
   status.Update(Read(rank, InfoOf(Phase::kExposedCommunication).pointer, &run.exposed_seconds));
@@ -53,6 +56,7 @@ absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   status.Update(Read(rank, InfoOf(Phase::kOptimizer).pointer, &optimizer));
   status.Update(Read(rank, "/bytes_sent", &run.bytes_sent_per_step));
   if (!status.ok()) return status;
+  run.batch_size *= accumulate;
   run.compute_seconds = forward + backward + optimizer;
   run.bytes_sent_per_step /= iterations;
   return run;

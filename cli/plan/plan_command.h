@@ -22,7 +22,7 @@ struct MeasuredRun {
   std::string wire;
   std::string compress;
   std::string model;
-  int64_t batch_size = 0;
+  int64_t batch_size = 0;        // per rank and iteration
   double iteration_seconds = 0;  // median
   double exposed_seconds = 0;
   double compute_seconds = 0;      // forward, backward and optimizer

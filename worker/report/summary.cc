@@ -32,6 +32,7 @@ Json Configuration(const Summary& summary) {
                {"model", summary.model},
                {"dataset", summary.dataset},
                {"batch_size", summary.batch_size},
+               {"accumulate", summary.accumulate},
                {"iterations", summary.iterations}};
   if (!summary.in_memory.empty()) json["in_memory"] = summary.in_memory;
   if (summary.first_step > 0) json["first_step"] = summary.first_step;

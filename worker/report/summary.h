@@ -36,7 +36,8 @@ struct Summary {
   std::string compress;
   std::string model;
   std::string dataset;
-  int64_t batch_size = 0;  // per rank
+  int64_t batch_size = 0;  // per rank and pass
+  int64_t accumulate = 1;  // passes per iteration
   struct Emulated {        // seconds of sleep per step instead of computation
     double forward_seconds = 0;
     double backward_seconds = 0;

@@ -256,6 +256,7 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.model = options_.model;
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;
+  summary.accumulate = options_.accumulate;
   summary.first_step = static_cast<int64_t>(run_.first_step.value());
   if (options_.compute_seconds.has_value()) {
     const ComputeSeconds seconds = SleepsOf(options_);

@@ -32,6 +32,15 @@ TEST(RunFromSummary, SeveralRanks_GivesMeans) {
   EXPECT_EQ(run->workers, 2);
 }
 
+TEST(RunFromSummary, SeveralPasses_BatchIsThatOfAnIteration) {
+  nlohmann::json summary = RankSummary(1);
+  EXPECT_EQ(RunFromSummary(summary)->batch_size, 8);  // an older one
+  summary["accumulate"] = 4;
+  EXPECT_EQ(RunFromSummary(summary)->batch_size, 32);
+  summary["accumulate"] = nullptr;
+  EXPECT_EQ(RunFromSummary(summary).status().message(), "the summary lacks accumulate");
+}
+
 TEST(RunFromSummary, FieldMissing_IsNamed) {
   nlohmann::json summary = RankSummary(1);
   summary.erase("backend");

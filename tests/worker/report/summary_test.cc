@@ -253,7 +253,7 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
   EXPECT_THAT(Keys(json),
               ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model",
-                          "dataset", "batch_size", "iterations", "iteration_seconds",
+                          "dataset", "batch_size", "accumulate", "iterations", "iteration_seconds",
                           "phase_seconds", "own_work_seconds", "ranks_of_worker", "bytes_sent",
                           "bytes_received", "peak_memory_bytes", "loss", "print_every", "losses",
                           "train", "test", "epochs", "trained_parameters", "parameters_sha256",
@@ -282,10 +282,12 @@ TEST(ToJson, Configuration_EachFieldIsItsOwn) {
   summary.model = "lenet";
   summary.dataset = "mnist";
   summary.batch_size = 32;
+  summary.accumulate = 4;
   auto got = nlohmann::json::parse(ToJson(summary));
   const auto expected = nlohmann::json::parse(R"({
     "rank": 3, "world_size": 5, "sync": "diloco:8", "backend": "sharded", "wire": "bf16",
-    "compress": "int8", "model": "lenet", "dataset": "mnist", "batch_size": 32})");
+    "compress": "int8", "model": "lenet", "dataset": "mnist", "batch_size": 32,
+    "accumulate": 4})");
   for (const auto& [field, value] : expected.items()) EXPECT_EQ(got[field], value) << field;
 }
 

@@ -124,6 +124,7 @@ TEST_F(StepReporterTest, SummaryOf_ResumedRun_HasItsOptionsAndPlace) {
   options.model = "lenet";
   options.dataset = "mnist";
   options.batch_size = 5;
+  options.accumulate = 6;
   options.compute_seconds = ComputeSeconds{0.25, 0.5};
   options.late_seconds = 0.125;
   StepReporter::Run run{{Rank(2)}, 3, 10, 5};
@@ -138,6 +139,7 @@ TEST_F(StepReporterTest, SummaryOf_ResumedRun_HasItsOptionsAndPlace) {
   EXPECT_EQ(summary.model, "lenet");
   EXPECT_EQ(summary.dataset, "mnist");
   EXPECT_EQ(summary.batch_size, 5);
+  EXPECT_EQ(summary.accumulate, 6);
   EXPECT_EQ(summary.first_step, 4);
   ASSERT_TRUE(summary.emulated.has_value());
   EXPECT_EQ(summary.emulated->forward_seconds, 0.375);  // the late rank's
