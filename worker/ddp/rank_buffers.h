@@ -56,9 +56,8 @@ class RankBuffers {
   // as final.
   void Keep();
   // Undoes all steps that are not final. Each rank gets its state before the first of them; the
-  // module gets the state of the first carried rank. Before the first SetRanks there is nothing to
-  // undo, and the module keeps its state, which may have been restored meanwhile. Call SetRanks
-  // next.
+  // module gets the state of the first carried rank. Before the first SetRanks the module keeps its
+  // state, which may have been restored meanwhile. Call SetRanks next.
   void Rewind();
 
  private:
