@@ -69,6 +69,13 @@ absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options)
   return made;
 }
 
+std::vector<torch::Tensor> AllTensors(const Model& model) {
+  std::vector<torch::Tensor> tensors = model.parameters();
+  const std::vector<torch::Tensor> buffers = model.buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  return tensors;
+}
+
 std::vector<torch::Tensor> FrozenTensors(const Model& model) {
   std::vector<torch::Tensor> frozen;
   for (const torch::Tensor& parameter : model.parameters()) {

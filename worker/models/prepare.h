@@ -30,6 +30,9 @@ struct ModelOptions {
 //                    that size; it has no separate classifier
 absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options);
 
+// Returns parameters, then buffers.
+std::vector<torch::Tensor> AllTensors(const Model& model);
+
 // Returns parameters that are not trained, then buffers that training does not change.
 std::vector<torch::Tensor> FrozenTensors(const Model& model);
 

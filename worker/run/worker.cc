@@ -207,7 +207,7 @@ absl::Status Worker::Join() {
     return stopper_->reason();  // it may have come before member_ was shown
   v1::Hello hello = MakeHello(options_, train_->size());
   if (!options_.weights.empty()) {
-    (*hello.mutable_settings())["SHA-256 of weights"] = Sha256(model_->parameters());
+    (*hello.mutable_settings())["SHA-256 of weights"] = Sha256(AllTensors(*model_));
   }
   if (metrics_server_ != nullptr) {
     hello.set_metrics(ReachableAt(metrics_server_->address(), member_->address()));

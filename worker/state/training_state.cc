@@ -1,5 +1,7 @@
 #include "worker/state/training_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/state/state_plan.h"
 #include "worker/state/kept_state.h"
@@ -34,11 +36,27 @@ Named BuffersOf(const Model& model) {
   return named;
 }
 
+// The others, such as those of a frozen extractor.
+Named FrozenBuffersOf(const Model& model) {
+  const std::vector<torch::Tensor> trained = model.trained_buffers();
+  Named frozen;
+  for (const auto& item : model.named_buffers()) {
+    const auto is_it = [&item](const torch::Tensor& other) { return other.is_same(item.value()); };
+    if (std::any_of(trained.begin(), trained.end(), is_it)) continue;
+    frozen.emplace_back(item.key(), item.value());
+  }
+  return frozen;
+}
+
+std::string BufferKey(Rank rank, const std::string& name) {
+  return absl::StrCat(rank.value(), "/buffers/", name);
+}
+
 // The tensors of a rank that take turns in the module, with the start of their keys.
 Named OwnTensors(const TrainingParts& parts, Rank rank) {
   Named own;
   for (const auto& [name, buffer] : BuffersOf(*parts.model)) {
-    own.emplace_back(absl::StrCat(rank.value(), "/buffers/", name), buffer);
+    own.emplace_back(BufferKey(rank, name), buffer);
   }
   if (parts.sync->outer() == nullptr) return own;
   for (const auto& [name, parameter] : ParametersOf(*parts.model)) {
@@ -104,6 +122,9 @@ void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const st
 
 void CopyRanks(const TrainingParts& parts, const Named& parameters,
                std::vector<StateTensorRef>* out) {
+  for (const auto& [name, buffer] : FrozenBuffersOf(*parts.model)) {
+    out->push_back({kRanksSection, BufferKey(Rank(0), name), buffer.detach().clone(), true});
+  }
   const bool own_models = parts.sync->outer() != nullptr;
   const absl::Span<const Rank> ranks = parts.reducer->ranks();
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -239,9 +260,14 @@ absl::Status Restorer::BeforeAttach() const {
       got = Get(kOuterSection, anchor, buffer);
     }
     if (!own_models && parts_.broadcast) {
-      got = Get(kRanksSection, absl::StrCat("0/buffers/", name), buffer);
+      got = Get(kRanksSection, BufferKey(Rank(0), name), buffer);
     }
     if (!got.ok()) return got;
+  }
+  for (const auto& [name, buffer] : FrozenBuffersOf(*parts_.model)) {
+    const std::string key = BufferKey(Rank(0), name);
+    if (!Has(kRanksSection, key)) continue;  // the first builds of 0.2.0 did not keep them
+    if (absl::Status got = Get(kRanksSection, key, buffer); !got.ok()) return got;
   }
   return own_models ? absl::OkStatus() : GetOptimizer(kOptimizerSection, "", parts_.optimizers(0));
 }

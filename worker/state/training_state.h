@@ -37,7 +37,8 @@ struct TrainingParts {
 //   model      parameters; of a sync that exchanges models, the model of the last exchange
 //   optimizer  of the mean of all ranks
 //   ranks      buffers: rank 0's if they are broadcast, else of each carried rank; of a sync that
-//              exchanges models also each carried rank's model and optimizer
+//              exchanges models also each carried rank's model and optimizer. Buffers that
+//              training does not change stand once, as rank 0's
 //   outer      of a sync that exchanges models: the outer step
 //   codec, residuals   what the exchange keeps
 //

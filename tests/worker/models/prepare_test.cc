@@ -152,6 +152,15 @@ TEST(PrepareModel, PrepareModel_FrozenFeatures_StayToTheBit) {
   for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(changed(i), i == 32 || i == 33) << i;
 }
 
+// By their hash, workers whose weights differ in a statistic alone are told apart.
+TEST(AllTensors, ModelWithStatistics_ParametersThenBuffers) {
+  const std::shared_ptr<Model> model = PrepareModel(Frozen("vgg11", 0)).value();
+  const std::vector<torch::Tensor> all = AllTensors(*model);
+  ASSERT_EQ(all.size(), model->parameters().size() + 24);
+  EXPECT_TRUE(all.front().is_same(model->parameters().front()));
+  EXPECT_TRUE(all.back().is_same(model->buffers().back()));
+}
+
 // Of its 32 convolutions' and BatchNorms' parameters and 24 statistics.
 TEST(FrozenTensors, FrozenExtractor_AllButTheClassifier) {
   EXPECT_EQ(FrozenTensors(*PrepareModel(Frozen("vgg11", 0)).value()).size(), 56u);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,6 +29,13 @@ struct StateSetup {
   std::vector<Rank> ranks = {Rank(1), Rank(2)};
   double bucket_cap_bytes = 1 << 10;
   bool undoable = false;
+  bool frozen = false;  // the buffers
+};
+
+// Its statistics stay, like those of a frozen extractor.
+class FrozenStatistics : public StagedModel {
+ public:
+  std::vector<torch::Tensor> trained_buffers() const override { return {}; }
 };
 
 SyncOptions PeriodicOptions(const StateSetup& setup) {
@@ -42,7 +50,7 @@ class Parts {
  public:
   Parts(const StateSetup& setup, uint64_t seed) : setup_(setup) {
     torch::manual_seed(seed);
-    model_ = std::make_shared<StagedModel>();
+    model_ = setup.frozen ? std::make_shared<FrozenStatistics>() : std::make_shared<StagedModel>();
     ReducerOptions options;
     options.bucket_cap_bytes = setup.bucket_cap_bytes;
     options.broadcast_buffers = setup.broadcast;
@@ -73,6 +81,7 @@ class Parts {
     parts.undoable = setup_.undoable;
     return parts;
   }
+  torch::Tensor mean() const { return model_->named_buffers()["norm.running_mean"]; }
   void Attach() { sync_->Attach(nullptr, LayoutId(0), setup_.ranks); }
   // A worker was lost in the first step.
   void Rewind() {
@@ -224,6 +233,60 @@ TEST(CopyStateTest, Keys_AreThoseOfTorch) {
   }
   EXPECT_EQ(values.count("ranks: 1/buffers/norm.running_mean"), 0);
 }
+
+class FrozenBuffersTest : public ::testing::TestWithParam<StateSetup> {
+ protected:
+  static StateSetup FrozenSetup() {
+    StateSetup setup = GetParam();
+    setup.frozen = true;
+    return setup;
+  }
+  // As a checkpoint has them, with a mean of 3.
+  static std::vector<StateTensorRef> TensorsOf(Parts* trained) {
+    trained->mean().fill_(3);
+    trained->Attach();
+    trained->Train();
+    return TrainingState(trained->parts()).Copy();
+  }
+};
+
+// Else an export would be no whole state dict.
+TEST_P(FrozenBuffersTest, Copy_FrozenBuffers_AreInItOnceAndRestored) {
+  Parts trained(FrozenSetup(), 744);
+  const auto copy = std::make_shared<StateCopy>(TensorsOf(&trained));
+  const auto values = ValuesOf(*copy);
+  for (const char* name : {"running_mean", "running_var", "num_batches_tracked"}) {
+    EXPECT_EQ(values.count(std::string("ranks: 0/buffers/norm.") + name), 1) << name;
+    EXPECT_EQ(values.count(std::string("ranks: 1/buffers/norm.") + name), 0) << name;
+  }
+  Parts restored(FrozenSetup(), 745);
+  ASSERT_TRUE(restored.Restore(copy).ok());
+  EXPECT_EQ(ValuesOf(*restored.Copy()), values);
+}
+
+TEST_P(FrozenBuffersTest, Digests_OtherFrozenBuffers_Differ) {
+  Parts one(FrozenSetup(), 744), other(FrozenSetup(), 744);
+  for (Parts* parts : {&one, &other}) parts->Attach();
+  EXPECT_EQ(one.Copy()->Digests(), other.Copy()->Digests());
+  other.mean().fill_(3);
+  EXPECT_FALSE(one.Copy()->Digests() == other.Copy()->Digests());
+}
+
+TEST_P(FrozenBuffersTest, Restore_CheckpointWithoutFrozenBuffers_Succeeds) {
+  Parts trained(FrozenSetup(), 744);
+  std::vector<StateTensorRef> tensors = TensorsOf(&trained);
+  const auto is_buffer = [](const StateTensorRef& ref) {
+    return ref.key.find("/buffers/") != std::string::npos;
+  };
+  tensors.erase(std::remove_if(tensors.begin(), tensors.end(), is_buffer), tensors.end());
+  Parts restored(FrozenSetup(), 745);
+  const absl::Status status = restored.Restore(std::make_shared<StateCopy>(std::move(tensors)));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FrozenBuffersTest,
+                         ::testing::Values(Make("ddp", "sgd", true), Make("ddp", "sgd", false),
+                                           Make("diloco:2", "sgd", true)));
 
 // A worker is lost in the first step after the resume, which is computed again.
 TEST(StateRestorerTest, Rewind_FirstStepAfterIt_RanksHaveTheirRestoredBuffers) {
