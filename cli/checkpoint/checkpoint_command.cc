@@ -75,15 +75,16 @@ void Print(const std::vector<CheckpointState>& states, bool json) {
 }
 
 absl::Status List(const CheckpointOptions& options) {
-  const auto states = ScanRunDir(options.run_dir, Look::kNames);
+  const auto states = ScanRunDir(options.run_dir);
   if (!states.ok()) return states.status();
   Print(*states, options.json);
   return absl::OkStatus();
 }
 
 absl::Status Verify(const CheckpointOptions& options) {
-  const auto states = ScanRunDir(options.run_dir, Look::kBytes, options.step);
+  auto states = ScanRunDir(options.run_dir, options.step);
   if (!states.ok()) return states.status();
+  VerifyAll(&*states);
   Print(*states, options.json);
   size_t damaged = 0;
   for (const CheckpointState& state : *states) damaged += state.status.ok() ? 0 : 1;

@@ -1,5 +1,7 @@
 #include "common/state/checkpoints.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,15 +10,18 @@
 namespace gradwire {
 namespace {
 
-CheckpointState LookAt(CheckpointFolder folder, Look look) {
+CheckpointState LookAt(CheckpointFolder folder) {
   CheckpointState state;
   absl::StatusOr<std::unique_ptr<CheckpointReader>> reader = CheckpointReader::Open(folder.path);
   state.folder = std::move(folder);
   state.status = reader.status();
-  if (!reader.ok()) return state;
-  state.reader = *std::move(reader);
-  if (look == Look::kBytes) state.status = state.reader->Verify();
+  if (reader.ok()) state.reader = *std::move(reader);
   return state;
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 // Returns the folder of `step`, or all of them.
@@ -36,13 +41,22 @@ absl::StatusOr<std::vector<CheckpointFolder>> FoldersOf(const std::string& run_d
 
 }  // namespace
 
-absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir, Look look,
+absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir,
                                                         absl::optional<int64_t> step) {
   absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
   if (!folders.ok()) return folders.status();
   std::vector<CheckpointState> states;
-  for (CheckpointFolder& folder : *folders) states.push_back(LookAt(std::move(folder), look));
+  for (CheckpointFolder& folder : *folders) {
+    CheckpointState state = LookAt(std::move(folder));
+    if (state.status.ok() || Exists(state.folder.path)) states.push_back(std::move(state));
+  }
   return states;
+}
+
+void VerifyAll(std::vector<CheckpointState>* states) {
+  for (CheckpointState& state : *states) {
+    if (state.status.ok()) state.status = state.reader->Verify();
+  }
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
@@ -54,7 +68,8 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
   }
   std::vector<std::string> reasons;
   for (const CheckpointFolder& folder : *folders) {
-    CheckpointState state = LookAt(folder, Look::kBytes);
+    CheckpointState state = LookAt(folder);
+    if (state.status.ok()) state.status = state.reader->Verify();
     if (state.status.ok()) {
       *skipped = std::move(reasons);
       return std::move(state.reader);

@@ -22,16 +22,15 @@ struct CheckpointState {
   std::unique_ptr<CheckpointReader> reader;  // null if it cannot be opened
 };
 
-// How closely to look.
-enum class Look {
-  kNames,  // manifest, and the files' sizes and headers
-  kBytes,  // each byte of all files
-};
-
-// Looks at the published checkpoint of `step`, or at all, newest first. Errors of ListCheckpoints,
-// and NotFound if there is no checkpoint of `step`: lists those that exist.
+// Looks at manifest, sizes and headers of the published checkpoint of `step`, or of all, newest
+// first. Leaves out those that a run deletes meanwhile. Errors of ListCheckpoints, and NotFound if
+// there is no checkpoint of `step`: lists those that exist.
 absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(
-    const std::string& run_dir, Look look, absl::optional<int64_t> step = absl::nullopt);
+    const std::string& run_dir, absl::optional<int64_t> step = absl::nullopt);
+
+// Looks at each byte of those that are sound so far. Their files are open, so a run may delete them
+// meanwhile.
+void VerifyAll(std::vector<CheckpointState>* states);
 
 // Opens the checkpoint of `step`, or, without one, the newest that is sound. Reads each byte.
 // `skipped` gets a sentence for each newer one. Errors of ListCheckpoints, and

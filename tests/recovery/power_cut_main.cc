@@ -169,8 +169,9 @@ std::string WrongLedger(const std::string& run_dir, const std::vector<Checkpoint
 }
 
 std::string WrongIn(const std::string& run_dir, const Promise& promised) {
-  const auto states = ScanRunDir(run_dir, Look::kBytes);
+  auto states = ScanRunDir(run_dir);
   if (!states.ok()) return std::string(states.status().message());
+  VerifyAll(&*states);
   const std::string wrong = WrongCheckpoint(*states, promised.checkpoint);
   return wrong.empty() ? WrongLedger(run_dir, *states, promised) : wrong;
 }

@@ -390,16 +390,39 @@ TEST_F(Checkpoint, ScanRunDir_ValuesAreDamaged_OnlyALookAtAllBytesFindsIt) {
   std::string bytes = ReadFile(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   WriteFile(path, bytes);
-  const auto names = ScanRunDir(dir_.path(), Look::kNames);
+  const auto names = ScanRunDir(dir_.path());
   ASSERT_TRUE(names.ok()) << names.status();
   ASSERT_EQ(names->size(), 2u);
   EXPECT_TRUE((*names)[0].status.ok()) << (*names)[0].status;
-  const auto all = ScanRunDir(dir_.path(), Look::kBytes);
+  auto all = ScanRunDir(dir_.path());
   ASSERT_TRUE(all.ok()) << all.status();
+  VerifyAll(&*all);
   ASSERT_EQ(all->size(), 2u);
   EXPECT_EQ((*all)[0].folder.step, 2);
   EXPECT_THAT(ErrorOf((*all)[0].status), HasSubstr("got other values"));
   EXPECT_TRUE((*all)[1].status.ok()) << (*all)[1].status;
+}
+
+// By a run that goes on while someone looks.
+TEST_F(Checkpoint, VerifyAll_OldestIsDeletedMeanwhile_BothAreSound) {
+  Publish(1);
+  Publish(2);
+  auto all = ScanRunDir(dir_.path());
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_TRUE(KeepNewest(dir_.path(), 2, 1, &disk_).ok());
+  VerifyAll(&*all);
+  ASSERT_EQ(all->size(), 2u);
+  for (const CheckpointState& state : *all) EXPECT_TRUE(state.status.ok()) << state.status;
+}
+
+// A link to nothing is listed and cannot be opened, like a folder that goes between the two.
+TEST_F(Checkpoint, ScanRunDir_OneGoesBeforeItIsOpened_IsLeftOut) {
+  Publish(1);
+  std::filesystem::create_symlink(dir_.File("none"), dir_.File("step-000000000002"));
+  const auto all = ScanRunDir(dir_.path());
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ(all->front().folder.step, 1);
 }
 
 constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();

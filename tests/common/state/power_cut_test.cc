@@ -46,8 +46,9 @@ std::string WrongAfter(const Recorded& recorded, size_t count, const std::string
   for (const auto& [operations, step] : recorded.promises) {
     if (operations <= count) promised = step;
   }
-  const auto states = ScanRunDir(run_dir, Look::kBytes);
+  auto states = ScanRunDir(run_dir);
   if (!states.ok()) return std::string(states.status().message());
+  VerifyAll(&*states);
   if (states->empty()) return promised < 0 ? "" : "no checkpoint is left";
   const CheckpointState& newest = states->front();
   if (!newest.status.ok()) return std::string(newest.status.message());
