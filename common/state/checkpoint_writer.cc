@@ -14,23 +14,25 @@ namespace gradwire {
 
 absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Open(const std::string& run_dir,
                                                                          int64_t step,
-                                                                         StatePlan plan,
-                                                                         Disk* disk) {
+                                                                         StatePlan plan, Disk* disk,
+                                                                         IfPublished if_published) {
   std::unique_ptr<CheckpointWriter> writer(
-      new CheckpointWriter(run_dir, step, std::move(plan), disk));
+      new CheckpointWriter(run_dir, step, std::move(plan), disk, if_published));
   absl::Status status = writer->Create();
   if (!status.ok()) return status;
   return writer;
 }
 
 CheckpointWriter::CheckpointWriter(const std::string& run_dir, int64_t step, StatePlan plan,
-                                   Disk* disk)
+                                   Disk* disk, IfPublished if_published)
     : run_dir_(run_dir),
       step_(step),
       plan_(std::move(plan)),
       disk_(disk),
+      if_published_(if_published),
       folder_(absl::StrCat(run_dir, "/", CheckpointName(step))),
       temporary_(absl::StrCat(folder_, kUnpublished)),
+      replaced_(absl::StrCat(folder_, kReplaced, kUnpublished)),
       hashes_(plan_.parts().size()),
       missing_(static_cast<int>(plan_.parts().size())) {}
 
@@ -40,9 +42,13 @@ CheckpointWriter::~CheckpointWriter() {
   if (!published_ && created_) RemoveLeftovers(run_dir_, disk_).IgnoreError();
 }
 
-absl::Status CheckpointWriter::Create() {
+bool CheckpointWriter::IsPublished() const {
   struct stat info = {};
-  if (stat(folder_.c_str(), &info) == 0) {
+  return stat(folder_.c_str(), &info) == 0;
+}
+
+absl::Status CheckpointWriter::Create() {
+  if (if_published_ == IfPublished::kRefuse && IsPublished()) {
     return absl::AlreadyExistsError(absl::StrCat(folder_, ": this checkpoint exists already"));
   }
   absl::Status status = RemoveLeftovers(run_dir_, disk_);
@@ -127,12 +133,23 @@ absl::StatusOr<std::string> CheckpointWriter::Publish(Manifest manifest) {
   }
   FillIn(&manifest);
   absl::Status status = MakeDurable(WriteManifest(manifest));
-  if (status.ok()) status = disk_->Rename(temporary_, folder_);
+  if (status.ok()) status = TakeName();
   if (!status.ok()) return status;
   published_ = true;
   status = disk_->SyncFolder(run_dir_);
   if (!status.ok()) return status;
+  // The next writer tries again.
+  if (if_published_ == IfPublished::kReplace) RemoveLeftovers(run_dir_, disk_).IgnoreError();
   return folder_;
+}
+
+absl::Status CheckpointWriter::TakeName() {
+  if (!IsPublished()) return disk_->Rename(temporary_, folder_);
+  absl::Status status = disk_->Rename(folder_, replaced_);
+  if (!status.ok()) return status;
+  status = disk_->Rename(temporary_, folder_);
+  if (!status.ok()) disk_->Rename(replaced_, folder_).IgnoreError();
+  return status;
 }
 
 }  // namespace gradwire

@@ -16,6 +16,9 @@
 
 namespace gradwire {
 
+// What to do with a published checkpoint of the same step.
+enum class IfPublished { kRefuse, kReplace };
+
 // Writes one checkpoint. It holds no part in memory: each goes to its place in a file at once.
 //
 //   Open     makes RUN-DIR/step-….tmp/ and its files, with their headers
@@ -24,14 +27,16 @@ namespace gradwire {
 //            RUN-DIR/step-…/; syncs RUN-DIR
 //
 // So the name without .tmp exists only for a whole checkpoint, also after a power cut. A writer
-// that is destroyed before the rename removes its folder. Not thread-safe.
+// that is destroyed before the rename removes its folder. One that replaces another checkpoint
+// renames that to RUN-DIR/step-….old.tmp/ just before its own, and removes it in the end: after a
+// power cut between the two renames neither is published. Not thread-safe.
 class CheckpointWriter {
  public:
   // Needs the RunDirLock; one writer of a directory at a time. Removes what earlier writers left.
-  // Errors of Disk, and AlreadyExists if this step is published.
-  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Open(const std::string& run_dir,
-                                                                int64_t step, StatePlan plan,
-                                                                Disk* disk);
+  // Errors of Disk, and AlreadyExists if this step is published and is not to be replaced.
+  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Open(
+      const std::string& run_dir, int64_t step, StatePlan plan, Disk* disk,
+      IfPublished if_published = IfPublished::kRefuse);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -53,18 +58,24 @@ class CheckpointWriter {
   absl::StatusOr<std::string> Publish(Manifest manifest);
 
  private:
-  CheckpointWriter(const std::string& run_dir, int64_t step, StatePlan plan, Disk* disk);
+  CheckpointWriter(const std::string& run_dir, int64_t step, StatePlan plan, Disk* disk,
+                   IfPublished if_published);
+  bool IsPublished() const;  // this step
   absl::Status Create();
   void FillIn(Manifest* manifest) const;
   // Writes and syncs all of the folder, and the manifest last.
   absl::Status MakeDurable(const std::string& manifest);
+  // Gives the folder its published name.
+  absl::Status TakeName();
 
   const std::string run_dir_;
   const int64_t step_;
   const StatePlan plan_;
   Disk* const disk_;
+  const IfPublished if_published_;
   const std::string folder_;  // the published name
   const std::string temporary_;
+  const std::string replaced_;                    // last name of one that is replaced
   std::vector<std::unique_ptr<DiskFile>> files_;  // of the plan
   std::vector<absl::optional<uint64_t>> hashes_;  // by part
   int missing_ = 0;

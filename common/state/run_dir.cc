@@ -112,10 +112,9 @@ absl::Status RemoveLeftovers(const std::string& run_dir, Disk* disk) {
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     absl::string_view published = name;
-    if (!absl::ConsumeSuffix(&published, kUnpublished) ||
-        !ParseCheckpointName(published).has_value()) {
-      continue;
-    }
+    if (!absl::ConsumeSuffix(&published, kUnpublished)) continue;
+    absl::ConsumeSuffix(&published, kReplaced);
+    if (!ParseCheckpointName(published).has_value()) continue;
     absl::Status status = RemoveFolder(absl::StrCat(run_dir, "/", name), disk);
     if (!status.ok()) return status;
   }

@@ -20,6 +20,7 @@ namespace gradwire {
 //
 //   RUN-DIR/step-000000001200/       a published checkpoint: whole, or damaged later
 //   RUN-DIR/step-000000001300.tmp/   one that is being written, or whose writer died
+//   RUN-DIR/step-000000001300.old.tmp/   one that was replaced by another of the same step
 
 // Returns "step-000000001200".
 std::string CheckpointName(int64_t step);
@@ -27,6 +28,8 @@ std::string CheckpointName(int64_t step);
 absl::optional<int64_t> ParseCheckpointName(absl::string_view name);
 // The end of the name of a folder that is not published.
 inline constexpr char kUnpublished[] = ".tmp";
+// Stands before it if another checkpoint of the same step has taken the name.
+inline constexpr char kReplaced[] = ".old";
 
 // The exclusive use of a run directory by one process, until it is destroyed or the process ends.
 class RunDirLock {
@@ -50,7 +53,7 @@ struct CheckpointFolder {
 // Returns the published checkpoints, newest first. NotFound if `run_dir` cannot be read.
 absl::StatusOr<std::vector<CheckpointFolder>> ListCheckpoints(const std::string& run_dir);
 
-// Removes folders whose writers died. Needs the lock. Errors of Disk.
+// Removes folders whose writers died, and replaced ones. Needs the lock. Errors of Disk.
 absl::Status RemoveLeftovers(const std::string& run_dir, Disk* disk);
 
 // Removes published checkpoints, oldest first. Each first loses its name, so that no part of one is

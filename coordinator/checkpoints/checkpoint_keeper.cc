@@ -1,15 +1,12 @@
 #include "coordinator/checkpoints/checkpoint_keeper.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/state/checkpoint_writer.h"
 #include "common/state/checkpoints.h"
 #include "coordinator/checkpoints/state_donors.h"
 #include "coordinator/checkpoints/stored_state.h"
@@ -35,17 +32,6 @@ ManifestOptimizer FromProto(const v1::OptimizerConfig& config) {
 
 bool HasSection(const StatePlan& plan, absl::string_view name) {
   return plan.FindSection(name) >= 0;
-}
-
-// An earlier start of the run has published this step. Returns whether that checkpoint is sound;
-// removes it if it is damaged, because the same state is at hand.
-bool IsSoundOrRemoved(const std::string& run_dir, Step step) {
-  const auto number = static_cast<int64_t>(step.value());
-  std::vector<std::string> skipped;
-  if (OpenCheckpoint(run_dir, number, &skipped).ok()) return true;
-  std::error_code ignored;  // the next writer reports a folder that stays
-  std::filesystem::remove_all(absl::StrCat(run_dir, "/", CheckpointName(number)), ignored);
-  return false;
 }
 
 }  // namespace
@@ -140,8 +126,8 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
     kept.status = Write(save, *plan);
   }
   if (absl::IsAlreadyExists(kept.status)) {
-    kept.status = IsSoundOrRemoved(options_.run_dir, save.step) ? absl::OkStatus()
-                                                                : Write(save, *std::move(plan));
+    kept.status =
+        HasOwn(save.step) ? absl::OkStatus() : Write(save, *std::move(plan), IfPublished::kReplace);
   }
   const bool recorded =
       kept.status.ok() && (!options_.on_published || options_.on_published(kept.step).ok());
@@ -153,11 +139,21 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
   return kept;
 }
 
-absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan) {
+// One of an earlier start may be damaged, or of a training that --resume STEP gave up. An earlier
+// checkpoint of this training is still there until this one is published.
+bool CheckpointKeeper::HasOwn(Step step) const {
+  std::vector<std::string> skipped;
+  const auto published =
+      OpenCheckpoint(options_.run_dir, static_cast<int64_t>(step.value()), &skipped);
+  return published.ok() && (*published)->manifest().epoch == options_.epoch.value();
+}
+
+absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan,
+                                     IfPublished if_published) {
   Manifest manifest = ManifestOf(save);
   if (HasSection(plan, kOptimizerSection)) manifest.optimizer = FromProto(save.optimizer);
   auto writer = CheckpointWriter::Open(options_.run_dir, static_cast<int64_t>(save.step.value()),
-                                       std::move(plan), options_.disk);
+                                       std::move(plan), options_.disk, if_published);
   if (!writer.ok()) return writer.status();
   StateDonors donors(save, options_.run_id, options_.security);
   std::string bytes;

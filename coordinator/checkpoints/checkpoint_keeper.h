@@ -15,6 +15,7 @@
 #include "common/base/disk.h"
 #include "common/base/mutex.h"
 #include "common/rpc/security.h"
+#include "common/state/checkpoint_writer.h"
 #include "common/state/manifest.h"
 #include "common/state/state_plan.h"
 #include "coordinator/membership/membership.h"
@@ -72,7 +73,10 @@ class CheckpointKeeper {
  private:
   void Run();
   KeptCheckpoint Keep(const SaveState& save);
-  absl::Status Write(const SaveState& save, StatePlan plan);
+  // Whether this coordinator has published this step, and the checkpoint is sound.
+  bool HasOwn(Step step) const;
+  absl::Status Write(const SaveState& save, StatePlan plan,
+                     IfPublished if_published = IfPublished::kRefuse);
   Manifest ManifestOf(const SaveState& save) const;
   bool IsStopping() const;
 

@@ -44,16 +44,30 @@ Manifest SmallManifest() {
   return manifest;
 }
 
-absl::StatusOr<std::string> PublishSmall(const std::string& run_dir, int64_t step, Disk* disk) {
-  const StatePlan plan = SmallPlan();
-  auto writer = CheckpointWriter::Open(run_dir, step, plan, disk);
+namespace {
+
+absl::StatusOr<std::string> WriteSmall(absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer,
+                                       int64_t values) {
   if (!writer.ok()) return writer.status();
+  const StatePlan& plan = (*writer)->plan();
   // The last part first: the order is free.
   for (auto part = static_cast<int>(plan.parts().size()); part-- > 0;) {
-    const absl::Status status = (*writer)->Write(part, PartOf(plan, part, step));
+    const absl::Status status = (*writer)->Write(part, PartOf(plan, part, values));
     if (!status.ok()) return status;
   }
   return (*writer)->Publish(SmallManifest());
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PublishSmall(const std::string& run_dir, int64_t step, Disk* disk) {
+  return WriteSmall(CheckpointWriter::Open(run_dir, step, SmallPlan(), disk), step);
+}
+
+absl::StatusOr<std::string> ReplaceSmall(const std::string& run_dir, int64_t step, int64_t values,
+                                         Disk* disk) {
+  return WriteSmall(CheckpointWriter::Open(run_dir, step, SmallPlan(), disk, IfPublished::kReplace),
+                    values);
 }
 
 }  // namespace gradwire::testing

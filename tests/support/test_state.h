@@ -20,8 +20,10 @@ StatePlan SmallPlan();
 std::string PartOf(const StatePlan& plan, int part, int64_t step);
 // A manifest of a run with one rank and SGD, but for what the writer fills in.
 Manifest SmallManifest();
-// Publishes a checkpoint with these values.
+// Publishes a checkpoint with these values, or with those of step `values`.
 absl::StatusOr<std::string> PublishSmall(const std::string& run_dir, int64_t step, Disk* disk);
+absl::StatusOr<std::string> ReplaceSmall(const std::string& run_dir, int64_t step, int64_t values,
+                                         Disk* disk);
 
 }  // namespace gradwire::testing
 

@@ -28,6 +28,7 @@ using testing::PartOf;
 using testing::PublishSmall;
 using testing::ReadFile;
 using testing::RecordingDisk;
+using testing::ReplaceSmall;
 using testing::SmallManifest;
 using testing::SmallPlan;
 using testing::TempDir;
@@ -197,6 +198,49 @@ TEST_F(Checkpoint, Publish_EachOperationFails_OldOneStaysAndTheErrorIsTold) {
     EXPECT_THAT(NamesIn(dir.path()), ElementsAre("step-000000000001")) << i;
     EXPECT_TRUE(Verified(dir.File("step-000000000001")).ok()) << i;
   }
+}
+
+// The first values of a checkpoint.
+std::string FirstOf(const std::string& folder) {
+  const auto reader = CheckpointReader::Open(folder);
+  if (!reader.ok()) return std::string(reader.status().message());
+  std::vector<uint8_t> bytes(static_cast<size_t>((*reader)->plan().parts()[0].bytes));
+  EXPECT_TRUE((*reader)->Read(0, absl::MakeSpan(bytes)).ok());
+  return std::string(bytes.begin(), bytes.end());
+}
+
+TEST_F(Checkpoint, Publish_InPlaceOfAnother_HasTheNewValuesAndTheOldOneIsGone) {
+  Publish(1);
+  const std::string folder = Publish(2);
+  ASSERT_TRUE(ReplaceSmall(dir_.path(), 2, 7, &disk_).ok());
+  EXPECT_EQ(FirstOf(folder), PartOf(SmallPlan(), 0, 7));
+  EXPECT_TRUE(Verified(folder).ok());
+  EXPECT_THAT(NamesIn(dir_.path()), ElementsAre("step-000000000001", "step-000000000002"));
+}
+
+// The last sync may fail after the new one has its name.
+TEST_F(Checkpoint, Publish_InPlaceOfAnotherEachOperationFails_OneOfThemIsThere) {
+  const std::string folder = Publish(2);
+  RecordingDisk counting;
+  ASSERT_TRUE(ReplaceSmall(dir_.path(), 2, 7, &counting).ok());
+  for (size_t i = 0; i < counting.operations().size(); ++i) {
+    std::filesystem::remove_all(folder);
+    Publish(2);
+    RecordingDisk disk;
+    disk.FailAt(i, absl::InternalError("cannot write x"));
+    const bool replaced = ReplaceSmall(dir_.path(), 2, 7, &disk).ok();
+    EXPECT_TRUE(Verified(folder).ok()) << i;
+    const std::string first = FirstOf(folder);
+    EXPECT_TRUE(first == PartOf(SmallPlan(), 0, 7) ||
+                (!replaced && first == PartOf(SmallPlan(), 0, 2)))
+        << i;
+  }
+}
+
+TEST_F(Checkpoint, Open_AfterAWriterThatDiedWhileItReplaced_RemovesTheOldFolder) {
+  std::filesystem::rename(Publish(9), dir_.File("step-000000000009.old.tmp"));
+  Publish(10);
+  EXPECT_THAT(NamesIn(dir_.path()), ElementsAre("step-000000000010"));
 }
 
 TEST_F(Checkpoint, Publish_LastSyncFails_IsAnError) {

@@ -14,6 +14,7 @@ namespace {
 using testing::DiskOperation;
 using testing::PublishSmall;
 using testing::RecordingDisk;
+using testing::ReplaceSmall;
 using testing::TempDir;
 using testing::Unsynced;
 
@@ -35,6 +36,20 @@ Recorded RecordRun() {
     recorded.promises.emplace_back(disk.operations().size(), step);
     EXPECT_TRUE(KeepNewest(dir.path(), step, 2, &disk).ok());
   }
+  recorded.operations = disk.operations();
+  return recorded;
+}
+
+// Publishes step 20 anew: until that, only the earlier step counts.
+Recorded RecordReplacement() {
+  const TempDir dir;
+  RecordingDisk disk;
+  Recorded recorded;
+  recorded.root = dir.path();
+  for (const int64_t step : {10, 20}) EXPECT_TRUE(PublishSmall(dir.path(), step, &disk).ok());
+  recorded.promises.emplace_back(disk.operations().size(), 10);
+  EXPECT_TRUE(ReplaceSmall(dir.path(), 20, 21, &disk).ok());
+  recorded.promises.emplace_back(disk.operations().size(), 20);
   recorded.operations = disk.operations();
   return recorded;
 }
@@ -92,6 +107,10 @@ TEST(PowerCut, BeforeEachOperation_NewestIsWholeAndThePromisedOneIsThere) {
   const Recorded recorded = RecordRun();
   EXPECT_GT(recorded.operations.size(), 100u);
   EXPECT_EQ(FindWrong(recorded), "");
+}
+
+TEST(PowerCut, BeforeEachOperationOfAReplacement_NewestIsWhole) {
+  EXPECT_EQ(FindWrong(RecordReplacement()), "");
 }
 
 // Each of these faults in the order of the operations is found.

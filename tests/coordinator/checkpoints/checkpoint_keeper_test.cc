@@ -269,7 +269,24 @@ TEST_F(CheckpointKeeperTest, Order_OnlyHolderOfATensorLost_LeavesNothing) {
 
 TEST_F(CheckpointKeeperTest, Order_StepIsPublishedAndSound_IsKept) {
   ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  const int calls = first_.calls();
   EXPECT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  EXPECT_EQ(first_.calls(), calls);
+  EXPECT_THAT(Steps(), ElementsAre(kStep));
+}
+
+// Its training was given up with --resume STEP, and a setting that only the program knows changed.
+TEST_F(CheckpointKeeperTest, Order_StepIsPublishedByAnEarlierStart_IsWrittenAnew) {
+  const Worker given_up(0, 8);
+  KeeperOptions earlier = OptionsWith(3);
+  earlier.epoch = CoordinatorEpoch(3);
+  ASSERT_TRUE(KeepWith(earlier, Order({&given_up})).status.ok());
+  const KeptCheckpoint kept = Keep(Order({&first_, &second_}));
+  ASSERT_TRUE(kept.status.ok()) << kept.status;
+  const auto opened = OpenCheckpoint(folder_.path(), kStep, &skipped_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->manifest().epoch, 4u);
+  EXPECT_EQ((*opened)->plan().bytes(), kept.bytes);
   EXPECT_THAT(Steps(), ElementsAre(kStep));
 }
 
