@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
@@ -158,21 +159,29 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
                       absl::StrCat("one of ", absl::StrJoin(names, ", "),
                                    " (hooks can keep the state of others)"));
   }
+  // A checkpoint has no empty tensors, so parameters without elements have the places after those
+  // of its section `model`.
+  Named ordered = parameters;
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const auto& one) { return one.second.numel() > 0; });
   OptimizerState state(optimizer, row);
   state.description_ = row->name;
+  std::set<uint32_t> listed;
   for (const auto& group : optimizer->param_groups()) {
     std::vector<std::string> names;
     std::vector<uint32_t>& places = state.places_.emplace_back();
     for (const torch::Tensor& parameter : group.params()) {
-      const auto named = std::find_if(parameters.begin(), parameters.end(), [&](const auto& one) {
+      const auto named = std::find_if(ordered.begin(), ordered.end(), [&](const auto& one) {
         return one.second.is_same(parameter);
       });
-      if (named == parameters.end()) {
+      if (named == ordered.end()) {
         return Unexpected("attach", "an optimizer of a parameter that is not the module's",
                           "parameters of the module only");
       }
       names.push_back(named->first);
-      places.push_back(static_cast<uint32_t>(named - parameters.begin()));
+      const auto place = static_cast<uint32_t>(named - ordered.begin());
+      if (!listed.insert(place).second) continue;  // tied weights, which PyTorch lists once, too
+      places.push_back(place);
       state.parameters_.push_back(*named);
     }
     absl::StrAppend(&state.description_, " [", absl::StrJoin(names, ", "), "]");

@@ -46,8 +46,8 @@ class OptimizerState {
 
   torch::optim::Optimizer* optimizer_;
   const OptimizerRow* row_;
-  Named parameters_;                           // of all groups, in their order
-  std::vector<std::vector<uint32_t>> places_;  // of each group's, in parameters() of the module
+  Named parameters_;                           // of all groups, in their order, each once
+  std::vector<std::vector<uint32_t>> places_;  // of each group's, as in a manifest.json
   std::string description_;
 };
 

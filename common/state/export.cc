@@ -105,13 +105,13 @@ absl::Status StreamTorch(const std::vector<Exported>& tensors, TensorReader* rea
 using ParameterState = std::map<std::string, Exported>;
 
 // Returns the state of each parameter that has some, by its number.
-absl::StatusOr<std::map<int64_t, ParameterState>> StatesOf(const StatePlan& plan,
-                                                           const std::vector<int64_t>& numbers) {
+absl::StatusOr<std::map<int64_t, ParameterState>> StatesOf(
+    const StatePlan& plan, const std::map<int64_t, int64_t>& numbers) {
   std::map<std::string, int64_t> known;
   for (const Exported& parameter :
        Select(plan, kModelSection, [](const std::string& key) { return key; })) {
-    const int64_t number = numbers[static_cast<size_t>(parameter.index)];
-    if (number >= 0) known[parameter.tensor.key] = number;
+    const auto number = numbers.find(parameter.index);
+    if (number != numbers.end()) known[parameter.tensor.key] = number->second;
   }
   std::map<int64_t, ParameterState> states;
   for (const Exported& tensor :

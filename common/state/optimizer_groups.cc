@@ -74,22 +74,27 @@ absl::StatusOr<Items> OptionsOf(const ManifestOptimizer::Group& group,
   return items;
 }
 
-// Gives each parameter of the group its number, and returns the list of these.
-absl::StatusOr<std::string> NumberParameters(const ManifestOptimizer::Group& group, int64_t* next,
-                                             std::vector<int64_t>* numbers) {
-  std::vector<int64_t> places = group.parameters;
-  if (places.empty()) {
-    places.resize(numbers->size());
-    std::iota(places.begin(), places.end(), 0);
-  }
+// A group that lists no parameters has all of them if it is the only one, else none.
+std::vector<int64_t> PlacesOf(const ManifestOptimizer::Group& group, bool only,
+                              int64_t parameters) {
+  if (!only || !group.parameters.empty()) return group.parameters;
+  std::vector<int64_t> places(static_cast<size_t>(parameters));
+  std::iota(places.begin(), places.end(), 0);
+  return places;
+}
+
+// Gives the parameter at each of the places the next number, and returns the list of these.
+absl::StatusOr<std::string> NumberParameters(const std::vector<int64_t>& places,
+                                             std::map<int64_t, int64_t>* numbers) {
   std::vector<std::string> pickled;
   for (const int64_t place : places) {
-    if (place >= static_cast<int64_t>(numbers->size()) || (*numbers)[place] >= 0) {
-      return Unexpected("manifest.json", absl::StrCat("parameter ", place, " of its optimizer"),
-                        absl::StrCat("each of ", numbers->size(), " parameters once"));
+    const auto number = static_cast<int64_t>(numbers->size());
+    if (!numbers->emplace(place, number).second) {
+      return Unexpected("manifest.json",
+                        absl::StrCat("parameter ", place, " of its optimizer twice"),
+                        "each parameter once");
     }
-    (*numbers)[place] = *next;
-    pickled.push_back(PickledInteger((*next)++));
+    pickled.push_back(PickledInteger(number));
   }
   return PickledList(pickled);
 }
@@ -105,13 +110,13 @@ absl::StatusOr<OptimizerGroups> MakeOptimizerGroups(const ManifestOptimizer& opt
         "sgd, adam, adamw, rmsprop or adagrad; without --optimizer-to the model is exported");
   }
   OptimizerGroups made;
-  made.numbers.assign(static_cast<size_t>(parameters), -1);
+  const bool only = optimizer.groups.size() == 1;
   std::vector<std::string> groups;
-  int64_t next = 0;
   for (const ManifestOptimizer::Group& group : optimizer.groups) {
     absl::StatusOr<Items> items = OptionsOf(group, rows->second);
     if (!items.ok()) return items.status();
-    const absl::StatusOr<std::string> numbers = NumberParameters(group, &next, &made.numbers);
+    const absl::StatusOr<std::string> numbers =
+        NumberParameters(PlacesOf(group, only, parameters), &made.numbers);
     if (!numbers.ok()) return numbers.status();
     items->emplace_back(PickledText("params"), *numbers);
     groups.push_back(PickledDict(*items));

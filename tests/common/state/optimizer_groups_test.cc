@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 ManifestOptimizer GroupsOf(std::vector<int64_t> first, std::vector<int64_t> second) {
   return {"sgd", {{{{"lr", 0.1}}, std::move(first)}, {{{"lr", 0.2}}, std::move(second)}}};
@@ -18,7 +19,20 @@ ManifestOptimizer GroupsOf(std::vector<int64_t> first, std::vector<int64_t> seco
 TEST(OptimizerGroups, Make_ParametersInTwoGroups_NumberedGroupByGroup) {
   const auto made = MakeOptimizerGroups(GroupsOf({2, 0}, {3}), 4);
   ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_THAT(made->numbers, ElementsAre(1, -1, 0, 2));
+  EXPECT_THAT(made->numbers, ElementsAre(Pair(0, 1), Pair(2, 0), Pair(3, 2)));
+}
+
+TEST(OptimizerGroups, Make_OnlyGroupListsNone_HasAll) {
+  const auto made = MakeOptimizerGroups({"sgd", {{{{"lr", 0.1}}, {}}}}, 2);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->numbers, ElementsAre(Pair(0, 0), Pair(1, 1)));
+}
+
+TEST(OptimizerGroups, Make_OneOfTwoGroupsListsNone_HasNone) {
+  const auto made = MakeOptimizerGroups(GroupsOf({}, {1, 0}), 2);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->numbers, ElementsAre(Pair(0, 1), Pair(1, 0)));
+  EXPECT_THAT(made->param_groups, HasSubstr(PickledText("params") + PickledList({})));
 }
 
 TEST(OptimizerGroups, Make_ParameterInBothGroups_InvalidArgumentNamesIt) {
@@ -27,10 +41,11 @@ TEST(OptimizerGroups, Make_ParameterInBothGroups_InvalidArgumentNamesIt) {
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 1 of its optimizer"));
 }
 
-TEST(OptimizerGroups, Make_ParameterThatThereIsNot_InvalidArgumentNamesIt) {
-  const auto made = MakeOptimizerGroups(GroupsOf({0}, {2}), 2);
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 2 of its optimizer"));
+// Its place is after those of the checkpoint's tensors.
+TEST(OptimizerGroups, Make_ParameterWithoutElements_HasANumber) {
+  const auto made = MakeOptimizerGroups(GroupsOf({2, 0}, {1}), 2);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->numbers, ElementsAre(Pair(0, 1), Pair(1, 2), Pair(2, 0)));
 }
 
 // As PyTorch itself has them.
