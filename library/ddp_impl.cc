@@ -40,7 +40,7 @@ DistributedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
 }
 
 DistributedDataParallel::Impl::~Impl() {
-  if (next_.has_value()) {
+  if (state_ != nullptr) {
     run_->SetKeepLast(nullptr).IgnoreError();
     member_.Forget();
   }

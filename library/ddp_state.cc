@@ -79,9 +79,10 @@ void DistributedDataParallel::Impl::TellOfCommit() {
   if (written.has_value()) state_->OnCommit(static_cast<int64_t>(written->value()));
 }
 
-// Ranks that have done other numbers of steps have no common state.
+// Ranks that have done other numbers of steps have no common state, and a rank whose hook threw in
+// Resume has none at all.
 absl::Status DistributedDataParallel::Impl::KeepLast() {
-  if (!member_.keeps_state()) return absl::OkStatus();
+  if (!member_.keeps_state() || !next_.has_value()) return absl::OkStatus();
   const auto own = static_cast<int64_t>(next_->value());
   const auto all = run_->collectives().AllGather(torch::tensor(own, torch::kLong));
   if (!all.ok()) return all.status();

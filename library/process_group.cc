@@ -49,20 +49,28 @@ absl::Status ProcessGroup::Impl::SetKeepLast(std::function<absl::Status()> keep_
 void ProcessGroup::Impl::Close() {
   if (closed_) return;
   closed_ = true;
-  absl::Status status = keep_last_ && member_->state().ok() ? keep_last_() : absl::OkStatus();
+  absl::Status status;
+  try {
+    if (keep_last_ && member_->state().ok()) status = keep_last_();
+  } catch (...) {  // of a hook
+    FailByException();
+    member_->Leave().IgnoreError();
+    throw;
+  }
   status.Update(member_->Leave());
   Check(status);
+}
+
+void ProcessGroup::Impl::FailByException() {
+  member_->Fail(absl::CancelledError("an exception ended the program's use of the group"))
+      .IgnoreError();
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ProcessGroup::~ProcessGroup() {
   if (impl_->closed()) return;
-  if (impl_->Unwinding()) {
-    impl_->member()
-        .Fail(absl::CancelledError("an exception ended the program's use of the group"))
-        .IgnoreError();
-  }
+  if (impl_->Unwinding()) impl_->FailByException();
   try {
     impl_->Close();
   } catch (const Error& error) {

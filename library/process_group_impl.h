@@ -33,7 +33,10 @@ class ProcessGroup::Impl {
 
   // Throws `status` unless it is OK.
   void Check(const absl::Status& status, int64_t step = -1) const;
+  // Leaves the run. An exception of a hook fails the run and is thrown again.
   void Close();
+  // Tells the other ranks that the program has thrown an exception.
+  void FailByException();
   // Whether an exception was thrown since the group was made and is still unwinding: then its owner
   // does not end in order.
   bool Unwinding() const { return std::uncaught_exceptions() > exceptions_; }

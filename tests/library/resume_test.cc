@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -311,6 +312,80 @@ TEST_F(ResumeTest, OtherHooksThanThoseOfTheCheckpoint_AreRefused) {
   });
   ASSERT_TRUE(ends[0].has_value());
   EXPECT_THAT(ends[0]->what(), HasSubstr("resume: names of hooks: got '', expected 'count'"));
+}
+
+// Of a program's hook.
+struct HookError : std::exception {};
+
+TEST_F(ResumeTest, Resume_RestoreThrows_GroupForgetsTheModelThatEnds) {
+  KeepCheckpoints();
+  Run({"", "Adam"}, kLastStep);  // with a hook 'count'
+  RunRanksWell(kRanks, [](const Group& group) {
+    Trained net;
+    const auto resume = [&] {
+      DistributedDataParallel ddp(net, group);
+      const auto adam = OptimizerOf("Adam", net);
+      ddp.attach(*adam);
+      ddp.attach("count", {[] { return std::string(); },
+                           [](const std::string&) { throw HookError(); }, nullptr});
+      ddp.resume();
+    };
+    EXPECT_THROW(resume(), HookError);
+    EXPECT_NO_THROW(DistributedDataParallel(net, group));  // else the group has several models
+    group->close();
+  });
+}
+
+TEST_F(ResumeTest, Close_RestoreHasThrown_KeepsNoState) {
+  KeepCheckpoints();
+  for (const bool resumes : {false, true}) {
+    RunRanksWell(1, [resumes](const Group& group) {
+      Trained net;
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      bool captured = false, restored = false;
+      const auto capture = [&captured] {
+        captured = true;
+        return std::string();
+      };
+      const auto restore = [&restored](const std::string&) {
+        restored = true;
+        throw HookError();
+      };
+      ddp.attach("count", {capture, restore, nullptr});
+      try {
+        ddp.resume();
+        ddp.end_step();
+      } catch (const HookError&) {
+      }
+      group->close();
+      EXPECT_EQ(restored, resumes);
+      EXPECT_EQ(captured, !resumes);
+    });
+  }
+}
+
+TEST_F(ResumeTest, Close_CaptureThrows_OtherRanksHearOfIt) {
+  KeepCheckpoints();
+  const Ends ends = RunRanks(kRanks, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    const auto capture = [rank = group->rank()]() -> std::string {
+      if (rank == 1) throw HookError();
+      return "";
+    };
+    ddp.attach("count", {capture, [](const std::string&) {}, nullptr});
+    ddp.resume();
+    ddp.end_step();
+    if (group->rank() == 0) return group->close();
+    EXPECT_THROW(group->close(), HookError);
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("an exception ended the program's use of the group"));
+  EXPECT_FALSE(ends[1].has_value()) << ends[1]->what();
 }
 
 TEST_F(ResumeTest, AnotherModelAfterResume_IsRefused) {
