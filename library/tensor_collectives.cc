@@ -235,6 +235,12 @@ uint64_t SignatureOf(absl::string_view operation, const torch::Tensor& tensor) {
   return Checksum({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
+// Returns a tensor whose memory holds the values in order, even those of a lazy conjugate or
+// negative: the memory of `tensor` if that does.
+torch::Tensor ValuesOf(const torch::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
 absl::Status CheckTensor(const torch::Tensor& tensor) {
   std::string wrong;
   if (!tensor.defined()) {
@@ -305,7 +311,7 @@ absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
     if (status.ok()) tensor.detach().copy_(entry->mean.view(tensor.sizes()));
     return status;
   }
-  const torch::Tensor flat = tensor.detach().contiguous().view({-1});
+  const torch::Tensor flat = ValuesOf(tensor).view({-1});
   const bool mean = op == ReduceOp::kMean;
   const uint64_t signature = SignatureOf(mean ? "mean" : "sum", tensor);
   absl::Status status;
@@ -334,7 +340,7 @@ absl::Status TensorCollectives::Broadcast(torch::Tensor tensor, Rank root) {
         absl::StrCat("got root ", root.value(), ", expected 0 to ", member_->world_size() - 1));
   }
   const torch::NoGradGuard values_only;
-  const torch::Tensor flat = tensor.detach().contiguous();
+  const torch::Tensor flat = ValuesOf(tensor);
   const uint64_t signature = SignatureOf("broadcast", tensor);
   const absl::Status status = collectives_.Broadcast(signature, root, BytesOf(flat));
   if (status.ok() && flat.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(flat);
@@ -362,7 +368,7 @@ absl::StatusOr<std::vector<torch::Tensor>> TensorCollectives::AllGather(
     const torch::Tensor& tensor) {
   if (absl::Status status = CheckTensor(tensor); !status.ok()) return status;
   const torch::NoGradGuard values_only;
-  const torch::Tensor mine = tensor.detach().contiguous();
+  const torch::Tensor mine = ValuesOf(tensor);
   std::vector<int64_t> sizes = {member_->world_size()};
   sizes.insert(sizes.end(), mine.sizes().begin(), mine.sizes().end());
   const torch::Tensor all = torch::empty(sizes, mine.options());

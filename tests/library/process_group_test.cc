@@ -152,6 +152,16 @@ TEST(ProcessGroup, AllReduce_NotContiguous_ChangesItInPlace) {
   });
 }
 
+// As of the imaginary part of a conjugate: its memory has the values with the other sign.
+TEST(ProcessGroup, AllReduce_LazyNegative_ChangesItInPlace) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor memory = torch::full({3}, 1 + group->rank(), torch::kFloat);
+    torch::Tensor negative = torch::_neg_view(memory);
+    group->all_reduce(negative);
+    EXPECT_TRUE(torch::equal(memory, torch::full({3}, 3, torch::kFloat))) << memory;
+  });
+}
+
 TEST(ProcessGroup, AllReduce_RequiresGrad_ValuesChangeWithoutHistory) {
   RunRanksWell(2, [](const auto& group) {
     torch::Tensor tensor = torch::ones({2}, torch::requires_grad());
@@ -222,6 +232,19 @@ TEST(ProcessGroup, Broadcast_NotContiguous_ChangesItInPlace) {
   });
 }
 
+torch::Tensor ComplexOf(int rank) {
+  return torch::complex(torch::tensor({1.0, 2.0}), torch::tensor({3.0, 4.0}) + rank);
+}
+
+TEST(ProcessGroup, Broadcast_LazyConjugate_ItsValuesArrive) {
+  RunRanksWell(2, [](const auto& group) {
+    const torch::Tensor memory = ComplexOf(group->rank());
+    group->broadcast(group->rank() == 1 ? memory.conj() : memory, 1);
+    const torch::Tensor expected = group->rank() == 1 ? ComplexOf(1) : ComplexOf(1).conj();
+    EXPECT_TRUE(torch::equal(memory, expected.resolve_conj()));
+  });
+}
+
 TEST(ProcessGroup, Broadcast_NoSuchRoot_InvalidArgument) {
   RunRanksWell(2, [](const auto& group) {
     try {
@@ -251,6 +274,16 @@ TEST(ProcessGroup, AllGather_NotContiguous_ValuesOfEachRankInItsShape) {
     ASSERT_EQ(all.size(), 2u);
     EXPECT_TRUE(torch::equal(all[0], of_rank(0))) << all[0];
     EXPECT_TRUE(torch::equal(all[1], of_rank(1))) << all[1];
+  });
+}
+
+TEST(ProcessGroup, AllGather_LazyConjugate_ItsValuesOfEachRank) {
+  RunRanksWell(2, [](const auto& group) {
+    const std::vector<torch::Tensor> all = group->all_gather(ComplexOf(group->rank()).conj());
+    for (int rank = 0; rank < 2; ++rank) {
+      const torch::Tensor expected = ComplexOf(rank).conj().resolve_conj();
+      EXPECT_TRUE(torch::equal(all[static_cast<size_t>(rank)], expected)) << rank;
+    }
   });
 }
 
