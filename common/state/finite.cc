@@ -9,6 +9,11 @@
 namespace gradwire {
 namespace {
 
+constexpr char kExpected[] = "finite values; did training diverge?";
+// No section says which parameters are trained.
+constexpr char kExpectedOfModel[] =
+    "finite values; did training diverge? A constant, such as a mask, must be a buffer";
+
 bool MustBeFinite(const std::string& section) {
   return section == kModelSection || section == kOptimizerSection;
 }
@@ -29,7 +34,8 @@ absl::Status CheckFinite(const StatePlan& plan, int part, absl::string_view byte
     if (found < 0) continue;
     return Unexpected(absl::StrCat(section.name, " '", tensor.key, "', element ",
                                    (range.begin + cut) / element + found),
-                      "infinity or NaN", "finite values; did training diverge?");
+                      "infinity or NaN",
+                      section.name == kModelSection ? kExpectedOfModel : kExpected);
   }
   return absl::OkStatus();
 }

@@ -161,7 +161,7 @@ TEST_F(Checkpoint, Publish_NaNInTheModel_IsRefusedByTheTensorsName) {
   }
   EXPECT_EQ(ErrorOf(writer->Publish(SmallManifest()).status()),
             "checkpoint of step 5: model '0.weight', element 16: got infinity or NaN, expected "
-            "finite values; did training diverge?");
+            "finite values; did training diverge? A constant, such as a mask, must be a buffer");
   writer.reset();
   EXPECT_THAT(NamesIn(dir_.path()), IsEmpty());
 }
@@ -487,6 +487,17 @@ TEST(CheckFinite, ModelAndOptimizerAlone_MustBeFinite) {
     if (!status.ok()) {
       EXPECT_THAT(ErrorOf(status), HasSubstr(name + " 'a', element 1: got infinity or NaN"));
     }
+  }
+}
+
+// A parameter that is never trained may be meant to have such values; a moment of Adam may not.
+TEST(CheckFinite, InfinityOrNaN_OfAParameterAdvisesABuffer) {
+  for (const char* section : {kModelSection, kOptimizerSection}) {
+    const StatePlan plan =
+        StatePlan::Make({{section, {{"a", TensorType::kFloat32, {1}}}}}, 64, 512).value();
+    const std::string error = ErrorOf(CheckFinite(plan, 0, BytesOfFloats({kNoNumber})));
+    EXPECT_EQ(error.find("must be a buffer") != std::string::npos, section == std::string("model"))
+        << error;
   }
 }
 
