@@ -27,6 +27,13 @@ MeanEstimate EstimateOf(const std::deque<absl::Duration>& times) {
   return estimate;
 }
 
+// Then both have the times of that worker.
+bool ShareWorker(const std::map<Rank, std::string>& workers, Rank a, Rank b) {
+  const auto of_a = workers.find(a);
+  const auto of_b = workers.find(b);
+  return of_a != workers.end() && of_b != workers.end() && of_a->second == of_b->second;
+}
+
 HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   HistoryPoint point;
   point.first = ranks.front().step;
@@ -195,23 +202,28 @@ std::optional<RankProgress> RunHistory::ProgressOf(Rank rank) const {
   return RankProgress{found->second.last, sum / static_cast<int64_t>(work.size())};
 }
 
-std::optional<Rank> RunHistory::Slowest() const {
+std::optional<Rank> RunHistory::Slowest(const std::map<Rank, std::string>& workers) const {
   std::map<Rank, MeanEstimate> ranks;
   {
     MutexLock lock(&mutex_);
     for (const auto& [rank, of_rank] : ranks_) ranks[rank] = EstimateOf(of_rank.work);
   }
-  if (ranks.size() < 2) return std::nullopt;
+  if (ranks.empty()) return std::nullopt;
   const auto slow = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
     return a.second.mean() < b.second.mean();
   });
-  const double others = static_cast<double>(ranks.size() - 1);
+  std::vector<MeanEstimate> others;
+  for (const auto& [rank, estimate] : ranks) {
+    if (rank == slow->first || ShareWorker(workers, rank, slow->first)) continue;
+    others.push_back(estimate);
+  }
+  if (others.empty()) return std::nullopt;
+  const auto count = static_cast<double>(others.size());
   double excess = slow->second.mean();
   double variance = slow->second.variance();
-  for (const auto& [rank, estimate] : ranks) {
-    if (rank == slow->first) continue;
-    excess -= estimate.mean() / others;
-    variance += estimate.variance() / (others * others);
+  for (const MeanEstimate& estimate : others) {
+    excess -= estimate.mean() / count;
+    variance += estimate.variance() / (count * count);
   }
   if (excess <= kStandardErrors * std::sqrt(variance)) return std::nullopt;
   return slow->first;

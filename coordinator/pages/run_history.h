@@ -86,9 +86,11 @@ class RunHistory {
   std::vector<RunEvent> Events() const;
   // Returns the latest progress of `rank`; none if it has done no step.
   std::optional<RankProgress> ProgressOf(Rank rank) const;
-  // Returns the rank with the longest own work. None if fewer than two ranks have done steps, or if
-  // its recent steps exceed those of the others by less than two standard errors: chance, perhaps.
-  std::optional<Rank> Slowest() const;
+  // Returns the rank with the longest own work. None if no rank of another worker has done steps,
+  // or if its recent steps exceed those of such ranks by less than two standard errors: chance,
+  // perhaps. `workers` has the address of each rank's worker; a rank without one has a worker of
+  // its own.
+  std::optional<Rank> Slowest(const std::map<Rank, std::string>& workers = {}) const;
   // Returns the run's number of steps, as the ranks report it; 0 if unknown.
   uint64_t total_steps() const;
   // All zero if no gradients are averaged here.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -171,6 +172,15 @@ Json CheckpointJson(const RunHistory& history, absl::Time now) {
           {"seconds", absl::ToDoubleSeconds(last->took)}};
 }
 
+// Returns the address of each rank's worker; without ranks that have none.
+std::map<Rank, std::string> WorkersOf(const v1::StatusReply& status) {
+  std::map<Rank, std::string> workers;
+  for (const v1::RankStatus& rank : status.ranks()) {
+    if (!rank.address().empty()) workers[Rank(static_cast<int>(rank.rank()))] = rank.address();
+  }
+  return workers;
+}
+
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
 
 }  // namespace
@@ -210,7 +220,9 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                                                     status.settings().end());
   for (const auto& [name, value] : settings) json["settings"][name] = value;
   if (const auto started = history.started()) json["started"] = UnixSeconds(*started);
-  if (const auto slowest = history.Slowest()) json["slowest_rank"] = slowest->value();
+  if (const auto slowest = history.Slowest(WorkersOf(status))) {
+    json["slowest_rank"] = slowest->value();
+  }
   for (const v1::RankStatus& rank : status.ranks()) {
     json["ranks"].push_back(
         RankJson(rank, history.ProgressOf(Rank(static_cast<int>(rank.rank())))));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
+#include <string>
 
 namespace gradwire {
 namespace {
@@ -235,6 +237,18 @@ TEST_F(RunHistoryTest, Slowest_OfFourRanks_ComparedWithTheMeanOfTheOthers) {
     }
   }
   EXPECT_EQ(history_.Slowest(), Rank(2));
+}
+
+// Ranks 1 and 2 have the times of their worker.
+TEST_F(RunHistoryTest, Slowest_RanksOfOneWorker_AreNotCompared) {
+  history_.Begin(3, now_);
+  for (uint64_t step = 0; step < 20; ++step) {
+    const double noise = step % 2 == 0 ? 0.1 : -0.1;
+    for (int rank : {0, 1, 2}) Add(rank, Done(step, (rank == 0 ? 2 : 2.09) + noise, 0));
+  }
+  EXPECT_EQ(history_.Slowest(), std::nullopt);
+  const std::map<Rank, std::string> workers = {{Rank(0), "a"}, {Rank(1), "b"}, {Rank(2), "b"}};
+  EXPECT_EQ(history_.Slowest(workers), Rank(1));
 }
 
 TEST_F(RunHistoryTest, Slowest_OneRank_None) {

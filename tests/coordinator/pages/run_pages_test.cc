@@ -196,6 +196,15 @@ TEST_F(RunPagesTest, HistoryJson_Always_HasEachPhase) {
   }
 }
 
+TEST_F(RunPagesTest, StatusJson_AllRanksHaveOneWorker_NoneIsSlowest) {
+  Add(0);
+  done_.iteration = absl::Seconds(2);
+  Add(1);
+  EXPECT_EQ(Status()["slowest_rank"], 1);
+  for (v1::RankStatus& rank : *status_.mutable_ranks()) rank.set_address("10.10.1.2:4711");
+  EXPECT_TRUE(Status()["slowest_rank"].is_null());
+}
+
 TEST_F(RunPagesTest, StatusJson_RankWithoutSteps_NullLoss) {
   EXPECT_TRUE(Status()["ranks"][0]["loss"].is_null());
   EXPECT_TRUE(Status()["ranks"][0]["heard_seconds"].is_null());
