@@ -165,4 +165,5 @@ def main():
     torch.distributed.barrier()
 
 
-main()
+if __name__ == "__main__":
+    main()

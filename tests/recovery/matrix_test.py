@@ -142,8 +142,11 @@ class SelectionTest(CellTest):
                                              ("second", 5, [Death(2, "new-view", 1, signal.SIGKILL)])):
                 at = pathlib.Path(folder, part)
                 at.mkdir()
-                with LocalRun([*words, "--iterations", str(iterations)], at, deaths, **how) as run:
+                more = ["--iterations", str(iterations), "--trace", str(at / "trace{rank}")]
+                with LocalRun([*words, *more], at, deaths, **how) as run:
                     summaries = run.summaries()
+                # Behind the first step and at the end: a trace that breaks off has it, too.
+                self.assertEqual((at / "trace0").read_text().count('"clock_offset"'), 2, part)
         self.assertEqual({summary["first_step"] for summary in summaries}, {3})
         self.assertEqual(hashes_of(summaries), undisturbed((*words, "--iterations", "5")))
 

@@ -115,5 +115,27 @@ class Compare(unittest.TestCase):
                          ("the two programs did not make the same number of passes", []))
 
 
+class Twin(unittest.TestCase):
+    """bench/library/train.py, with a stand-in for PyTorch."""
+
+    def setUp(self):
+        nn = mock.MagicMock(Module=object)
+        modules = {name: mock.MagicMock() for name in (
+            "torch.distributed", "torch.distributed.algorithms", "torch.distributed.algorithms.join",
+            "torch.nn.functional", "torch.nn.parallel", "compute", "rendezvous")}
+        modules.update({"torch": mock.MagicMock(nn=nn), "torch.nn": nn})
+        with mock.patch.dict(sys.modules, modules), \
+                mock.patch.object(sys, "argv", ["train.py", "uneven", "9", "8"]):
+            self.names = runpy.run_path(str(BENCH.with_name("train.py")), run_name="twin")
+
+    def test_last_rank_has_the_most_batches_in_mode_uneven(self):
+        counts = []
+        for rank in range(3):
+            run = mock.MagicMock(rank=rank, world_size=3)
+            self.names["uneven"](run, 9)
+            counts.append(run.step.call_count)
+        self.assertEqual(counts, [5, 7, 9])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -484,6 +484,16 @@ class Numbers(unittest.TestCase):
         self.assertEqual([course_costs.planned_bytes(REDUCE, nodes) for nodes in (2, 3, 4)],
                          [2 * size, 8 * size // 3, 3 * size])
 
+    def test_planned_bytes_of_the_scaling_task_are_those_of_its_nodes(self):
+        setting = setting_of()
+        table = course_costs.nodes_table(setting, {**results_of(), **{
+            course_costs.nodes_name(setup, nodes): trained(nodes)
+            for setup in (GATHER, REDUCE, DDP) for nodes in setting.scale["nodes"]}})
+        self.assertEqual([row["planned"] for row in table.rows],
+                         [course_costs.planned_bytes(setup, nodes) / 1e6
+                          for setup in (GATHER, REDUCE, DDP) for nodes in (2, 3, 4)])
+        self.assertLess(table.rows[0]["planned"], table.rows[1]["planned"])
+
     def test_bytes_of_each_process_and_part_are_listed(self):
         table = course_parts.bytes_table(results_of(gather_scatter=trained(sent=70),
                                                     all_reduce=trained(sent=30)))
