@@ -142,15 +142,13 @@ TEST(ProcessGroup, AllReduce_LongSum_IsExact) {
 }
 
 TEST(ProcessGroup, AllReduce_SumOnOneRankAndMeanOnTheOther_AllEndWithAnError) {
-  for (const int64_t size : {1, 200000}) {  // as bytes, and folded
-    const Ends ends = RunRanks(2, [size](const auto& group) {
-      torch::Tensor tensor = torch::ones({size});
-      group->all_reduce(tensor, group->rank() == 0 ? ReduceOp::kSum : ReduceOp::kMean);
-    });
-    for (const auto& end : ends) {
-      ASSERT_TRUE(end.has_value()) << size;
-      EXPECT_THAT(end->what(), HasSubstr("called another collective")) << size;
-    }
+  const Ends ends = RunRanks(2, [](const auto& group) {
+    torch::Tensor tensor = torch::ones({3});
+    group->all_reduce(tensor, group->rank() == 0 ? ReduceOp::kSum : ReduceOp::kMean);
+  });
+  for (const auto& end : ends) {
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(end->what(), HasSubstr("called another collective"));
   }
 }
 
