@@ -133,7 +133,8 @@ def find(experiment, setting, works, steps):
     machines = disturbance.machines_of(step.record["environment"] for step in steps if step.record)
     setting = dataclasses.replace(setting, disturbed=disturbance.reason_of(signs, machines))
     findings = report_part(experiment.find)(setting, results) or Findings([], [], [])
-    findings = dataclasses.replace(findings, head=head_of(setting, disturbance.notice_of(signs, machines)))
+    notice = disturbance.notice_of(signs, machines)
+    findings = dataclasses.replace(findings, head=head_of(setting, notice))
     if missing:
         findings = findings.without_gaps(experiment.statements)
         findings.shown.insert(0, ended_table(steps))
