@@ -39,7 +39,7 @@ TEST_F(CheckHelloTest, OtherProtocol_IsRefusedWithBothNumbersAndVersions) {
   v1::Hello hello = TestHello(1);
   hello.set_protocol(1);
   hello.set_version("0.0.9");
-  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("got protocol 1 (gradwire 0.0.9), expected 8 "
+  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("got protocol 1 (gradwire 0.0.9), expected 9 "
                                                      "(" GRADWIRE_VERSION ")"));
 }
 
@@ -49,7 +49,7 @@ TEST_F(CheckHelloTest, NoProtocol_IsRefused) {
   hello.clear_protocol();
   hello.clear_version();
   EXPECT_EQ(Check(hello),
-            absl::InvalidArgumentError("got protocol 0, expected 8 (" GRADWIRE_VERSION ")"));
+            absl::InvalidArgumentError("got protocol 0, expected 9 (" GRADWIRE_VERSION ")"));
 }
 
 TEST_F(CheckHelloTest, EqualWorldSize_IsOk) {

@@ -220,7 +220,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   spoken.Write(message);
-  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 8 ("));
+  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 9 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {
