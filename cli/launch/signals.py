@@ -5,6 +5,13 @@ import signal
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
+def handled():
+    """Returns the signals to take: without SIGHUP if this process ignores it, as nohup makes it do, so
+    that the run outlives its terminal."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in HANDLED if number != signal.SIGHUP or not ignored]
+
+
 class Signals:
     """Notes signals within `with`, and interrupts nothing. A process may have one at a time."""
 
@@ -13,7 +20,7 @@ class Signals:
         for end in (self.fd, self._writer):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, lambda *_: None) for number in HANDLED}
+        self._before = {number: signal.signal(number, lambda *_: None) for number in handled()}
         return self
 
     def __exit__(self, *_):

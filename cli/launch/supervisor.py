@@ -165,7 +165,7 @@ class Supervisor(ProcessSet):
          └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
                                              SIGKILL at 1.8 s or at the next signal
 
-    SIGUSR1 goes to the coordinator, for a checkpoint.
+    SIGUSR1 goes to the coordinator, for a checkpoint. SIGHUP has no effect under nohup.
 
     A dispensable worker that is lost during the run has not failed: the coordinator decides whether
     the run goes on. If it does not, the lost worker is the cause, unless the coordinator was killed

@@ -318,7 +318,13 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.run(), 0)
         self.assertEqual(self.supervisor.cause, "")
 
+    def hang_up(self, disposition):
+        """Sets what this process does after SIGHUP, until the end of the test."""
+        before = signal.signal(signal.SIGHUP, disposition)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+
     def test_signals_are_passed_on(self):
+        self.hang_up(signal.SIG_DFL)
         for number, passed_on in ((signal.SIGINT, b"2"), (signal.SIGTERM, b"15"),
                                   (signal.SIGHUP, b"15")):
             terminal = Recorder()
@@ -332,6 +338,14 @@ class SupervisorTest(unittest.TestCase):
                              [b"[a] up", b"[a] " + passed_on])
             self.assertEqual(supervisor.cause,
                              f"stopped by signal {int(number)} ({signal.strsignal(number)})")
+
+    def test_run_under_nohup_outlives_its_terminal(self):
+        self.hang_up(signal.SIG_IGN)
+        with Signals() as signals, Supervisor(Recorder(), signals) as supervisor:
+            supervisor.start(shell("a", "kill -HUP $PPID; sleep 0.1"))
+            self.assertEqual(supervisor.run(), 0)
+        self.assertEqual(supervisor.cause, "")
+        self.assertEqual(signal.getsignal(signal.SIGHUP), signal.SIG_IGN)
 
     def test_signal_after_a_failure_is_the_only_one_before_the_kill(self):
         self.start(shell("a", "for n in 2 15; do trap \"echo $n\" $n; done; echo up; "
