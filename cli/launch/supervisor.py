@@ -66,7 +66,6 @@ class Running:
         self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
         self._process = None
-        self._is_here = member.command.link is None
         self.was_told_to_end = False
         self._terminate_at = self._kill_at = math.inf
 
@@ -122,8 +121,8 @@ class Running:
             self._process.signal(number)
 
     def ask_for_checkpoint(self):
-        """Tells a coordinator of this machine, whose run has begun, to make a checkpoint."""
-        if self.serves and self.says_begun and self._is_here and not self._process.ended:
+        """Tells a coordinator whose run has begun to make a checkpoint."""
+        if self.serves and self.says_begun and not self._process.ended:
             self._process.signal(signal.SIGUSR1)
 
     def end_after(self, until_terminate, until_kill):

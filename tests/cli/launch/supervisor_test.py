@@ -370,8 +370,9 @@ class SupervisorTest(unittest.TestCase):
         self.assertFalse(self.supervisor.wait_for(lambda: False, 0.02))
         self.assertEqual(self.supervisor.signalled, 0)
 
-    def test_only_a_coordinator_of_this_machine_whose_run_has_begun_is_asked_for_a_checkpoint(self):
-        for changes, asked in (({}, True), ({"link": "a"}, False), ({"begun": False}, False),
+    def test_only_a_coordinator_whose_run_has_begun_is_asked_for_a_checkpoint(self):
+        """On this machine or on another host."""
+        for changes, asked in (({}, True), ({"link": "a"}, True), ({"begun": False}, False),
                                ({"ended": True}, False), ({"serves": False}, False)):
             case = {"link": None, "begun": True, "ended": False, "serves": True, **changes}
             member = Member("a", Command(["/bin/a"], {}, link=case["link"]), serves=case["serves"],
