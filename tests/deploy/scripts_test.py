@@ -398,6 +398,18 @@ class Certificates(Scripts):
         self.assertFalse((self.folder / "made").exists())
         self.make("node0,ca")
 
+    def test_ca_without_its_key_is_not_replaced(self):
+        self.make("node0")
+        files = {path: path.read_bytes() for path in (self.folder / "made").iterdir()}
+        key = self.folder / "made/ca.key"
+        key.unlink()
+        code, said = self.run_script(DEPLOY / "make-certificates", "--out", "made", "node0", "node1")
+        self.assertEqual(code, 1, said)
+        self.assertIn("make-certificates: got made/ca.pem without made/ca.key, expected both or neither",
+                      said)
+        del files[key]
+        self.assertEqual({path: path.read_bytes() for path in (self.folder / "made").iterdir()}, files)
+
     def test_ca_that_is_there_signs_certificates_of_further_hosts(self):
         self.make("node0")
         ca = (self.folder / "made/ca.pem").read_bytes()
