@@ -144,9 +144,9 @@ absl::Status TakeHosts(Parsed<LaunchOptions>* parsed) {
   std::ostringstream text;
   text << std::ifstream(options.hostfile).rdbuf();
   // The script reads the file again and reports its errors.
-  const int places = std::max(1, CountPlaces(text.str(), options.per_host));
-  if (parsed->texts.count("workers") == 0) options.workers = places;
-  if (options.workers <= std::min(places, kMaxWorkers)) return absl::OkStatus();
+  const int places = CountPlaces(text.str(), options.per_host);
+  if (parsed->texts.count("workers") == 0) options.workers = std::max(1, places);
+  if (places == 0 || options.workers <= std::min(places, kMaxWorkers)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--workers: got ", options.workers, ", but the hosts of ", options.hostfile,
       " have room for ", places, " (set slots=N in it, or --per-host; at most ", kMaxWorkers, ")"));

@@ -86,6 +86,16 @@ TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
               HasSubstr("--workers: got 4, but the hosts of "));
 }
 
+TEST(ParseLaunchOptions, HostfileWithoutHosts_IsLeftToTheScript) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("empty"), "# no host\n");
+  for (const char* file : {"empty", "missing"}) {
+    const std::vector<std::string> args = {"--hostfile", dir.File(file), "--workers", "4"};
+    EXPECT_EQ(ErrorOf(args), "") << file;
+    EXPECT_EQ(ParseLaunchOptions({"--hostfile", dir.File(file)}, {})->options.workers, 1) << file;
+  }
+}
+
 TEST(ParseLaunchOptions, PlacesWithoutHosts_AreRefused) {
   EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
   EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_NETWORK", "10.0.0.0/8"}}),
