@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
+#include "common/options/security_options.h"
 #include "coordinator/run/coordinator_options.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
@@ -225,6 +226,23 @@ absl::Status CheckKeepsState(const LaunchOptions& options) {
                    ", expected a sync that averages, because the coordinator keeps checkpoints"));
 }
 
+// Refuses certificates that only the workers have: they could not reach the coordinator. `sources`:
+// of their options.
+absl::Status CheckTlsOfAll(const LaunchOptions& options, const Sources& sources) {
+  const bool reaches = !TraitsOfSync(options.worker.sync).averages ||
+                       !WantsTls(options.worker.security) || WantsTls(options.coordinator.security);
+  if (reaches) return absl::OkStatus();
+  for (const char* name : {"tls-cert", "tls-key", "tls-ca"}) {
+    const Source& source = sources.at(name);
+    if (source.layer == Layer::kDefault) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(source.name,
+                     ": got it for the workers alone, expected it for all programs of "
+                     "the run: before --, or in section [launch] of the file"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TakeWorldSize(LaunchOptions* options) {
   if (options->world_size == 0) options->world_size = options->workers;
   if (options->world_size >= options->workers) return absl::OkStatus();
@@ -291,6 +309,8 @@ absl::Status ParseWorkers(const OptionParser& launcher, const Environment& envir
   if (!parsed->print.empty()) return absl::OkStatus();
   if (absl::Status alone = CheckAlone(options); !alone.ok()) return alone;
   if (absl::Status keeps = CheckKeepsState(options); !keeps.ok()) return keeps;
+  absl::Status certificates = CheckTlsOfAll(options, worker->sources);
+  if (!certificates.ok()) return certificates;
   return CheckRankOptions(options, environment);
 }
 

@@ -42,6 +42,7 @@ struct LaunchOptions {
 //   - --workers exceeds the room on the hosts
 //   - an option needs a --hostfile that is not given
 //   - `--sync none` has several ranks
+//   - the workers have certificates, but the coordinator has none
 //   - there are fewer ranks than workers
 //   - --rank-options names a rank that does not exist
 //   - --program cannot be run, or excludes a given option

@@ -195,6 +195,21 @@ TEST(ParseLaunchOptions, SyncNoneWithSeveralWorkers_IsRefused) {
       "would train the same model alone");
 }
 
+TEST(ParseLaunchOptions, CertificatesOfTheWorkersAlone_AreRefused) {
+  constexpr char kExpected[] =
+      ": got it for the workers alone, expected it for all programs of the run: before --, or in "
+      "section [launch] of the file";
+  EXPECT_EQ(ErrorOf({"--", "--tls-key", "k", "--tls-cert", "c", "--tls-ca", "a"}),
+            absl::StrCat("--tls-cert", kExpected));
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("c.ini"), "[worker]\ntls-ca = a\n");
+  EXPECT_EQ(ErrorOf({"--config", dir.File("c.ini")}),
+            absl::StrCat("tls-ca in ", dir.File("c.ini"), kExpected));
+  EXPECT_EQ(ErrorOf({"--tls-cert", "c", "--", "--tls-cert", "of-this-host"}), "");
+  EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_TLS_CERT", "c"}}), "");
+  EXPECT_EQ(ErrorOf({"--", "--sync", "none", "--tls-cert", "c"}), "");
+}
+
 TEST(ParseLaunchOptions, RankOptionsBeyondTheWorkers_AreRefused) {
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "2:--seed 1"}),
             "--rank-options: got rank 2, expected one from 0 to 1");
