@@ -259,6 +259,7 @@ class Supervisor(ProcessSet):
         if member.says_over and not self._over:
             self._over = True
             self._end_what_is_left()
+            self._blame_who_was_never_lost()
 
     def _note_loss(self, loss):
         """Notes a loss, whose ranks include those that the worker took over earlier."""
@@ -285,6 +286,13 @@ class Supervisor(ProcessSet):
         elif self._over and member.ends_with_run and member.status != 0 and not self.cause:
             self.late.append(member)
         self._wind_up()
+
+    def _blame_who_was_never_lost(self):
+        """A worker may fail as soon as it has finished, because it could not write a log: its end
+        comes before that of the run, but the coordinator has not lost it."""
+        for member in self._pending_losses():
+            if member.status == EXIT_FAILED:
+                self._blame(member)
 
     def _blame(self, member):
         """Makes the member the cause of the run's end."""

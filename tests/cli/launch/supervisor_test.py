@@ -143,6 +143,13 @@ class SupervisorTest(unittest.TestCase):
         self.start_run("exit 1", "sleep 0.05; kill -9 $$", server="sleep 0.3; exit 1")
         self.assertEqual(self.supervisor.run(), 137)
 
+    def test_one_that_fails_when_it_has_finished_is_the_cause(self):
+        """Also if the others finish later."""
+        self.start_run("exit 1", "kill -9 $$", "exit 1", "sleep 1",
+                       server="echo lost 2; sleep 0.5; echo is over")
+        self.assertEqual(self.supervisor.run(), 1)
+        self.assert_cause(r"rank 0 \(process \d+\) ended with exit code 1")
+
     def test_server_killed_after_others_went_on_is_the_cause(self):
         self.start_run("kill -9 $$", "sleep 0.7; exit 75",
                        server="echo lost 0; sleep 0.5; kill -9 $$")
