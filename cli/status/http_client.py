@@ -101,12 +101,20 @@ def ask(connection, path, token):
     return body
 
 
+def exchange(address, path, token, context):
+    with contextlib.closing(connect(address, context)) as connection:
+        return ask(connection, path, token)
+
+
 def get(address, path, seconds, token="", context=None):
     """Returns the body, as bytes. Sends `token`; uses HTTPS with a context (tls_context). Raises
     Unreachable, TooSlow, Refused, NoTls or BadAnswer."""
     try:
-        with within(seconds), contextlib.closing(connect(address, context)) as connection:
-            return ask(connection, path, token)
+        with within(seconds):
+            try:
+                return exchange(address, path, token, context)
+            except ConnectionError:  # a server that ends closes its last connections without an answer
+                return exchange(address, path, token, context)
     except ssl.SSLError as error:  # a server that wants a certificate may say so late
         raise NoTls(words_of(error)) from None
     except (http.client.HTTPException, OSError):

@@ -90,8 +90,15 @@ class Get(unittest.TestCase):
             with self.assertRaisesRegex(http_client.Unreachable, "^couldn't resolve host name$"):
                 http_client.get(f"{host}:80", PATH, LONG)
 
-    def test_closed_without_answer_is_no_http(self):
-        self.assertEqual(self.error_of(http_client.BadAnswer, b""), "the answer is not HTTP")
+    def test_closed_without_answer_by_a_server_that_ends_is_unreachable(self):
+        """Its port is closed, too."""
+        self.assertEqual(self.error_of(http_client.Unreachable, b""), "connection refused")
+
+    def test_closed_without_answer_twice_is_no_http(self):
+        with ScriptedServer(b"", b"", b"") as server:
+            with self.assertRaisesRegex(http_client.BadAnswer, "^the answer is not HTTP$"):
+                http_client.get(server.address, PATH, LONG)
+        self.assertEqual(len(server.requests), 2)
 
     def test_other_protocol_is_no_http(self):
         self.assertEqual(self.error_of(http_client.BadAnswer, b"220 mail.example ESMTP\r\n\r\n"),

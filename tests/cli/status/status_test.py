@@ -92,6 +92,12 @@ class Status(unittest.TestCase):
                          "over (last seen: step 17 of 20); the coordinator's log says how it "
                          "ended\n")
 
+    def test_watch_and_coordinator_that_ends_while_it_is_asked_says_where_it_was(self):
+        shown = self.status(answer(), b"", watch=True)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("does not answer any more: its run is over (last seen: step 17 of 20)",
+                      shown.stderr)
+
     def test_watch_and_another_program_comes_fails(self):
         self.assertEqual(self.status(answer(), http_answer(b"{}"), watch=True).returncode, 1)
 
