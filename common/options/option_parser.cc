@@ -277,8 +277,9 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
                                                      DidYouMean(item->key, Names(), "")));
     }
     if (item->values.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": ", item->key, ": got ",
-                                                     item->values.size(), " values, expected one"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", item->key, ": got ", item->values.size(),
+                       " values, expected one; put a value with a comma or a blank in quotes"));
     }
     Give(item->key, item->values.front(), {Layer::kFile, absl::StrCat(item->key, " in ", path)});
   }

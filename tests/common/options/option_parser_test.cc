@@ -168,8 +168,10 @@ TEST_F(OptionParserTest, Parse_WrongValueInFile_NamesKeyAndFile) {
 }
 
 TEST_F(OptionParserTest, Parse_TwoValuesInFile_AreRefused) {
-  EXPECT_THAT(ErrorOfFile("batch-size = [1, 2]\n"),
-              HasSubstr("batch-size: got 2 values, expected one"));
+  EXPECT_THAT(
+      ErrorOfFile("batch-size = [1, 2]\n"),
+      HasSubstr("batch-size: got 2 values, expected one; put a value with a comma or a blank in "
+                "quotes"));
 }
 
 TEST_F(OptionParserTest, Parse_FileMissing_IsNotFound) {
