@@ -281,7 +281,15 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
           absl::StrCat(path, ": ", item->key, ": got ", item->values.size(),
                        " values, expected one; put a value with a comma or a blank in quotes"));
     }
-    Give(item->key, item->values.front(), {Layer::kFile, absl::StrCat(item->key, " in ", path)});
+    // Some versions of CLI11 take # for the start of a comment within quotes, too.
+    const std::string& text = item->values.front();
+    const bool is_cut = absl::StartsWith(text, "\"") || absl::StartsWith(text, "'");
+    if (is_cut) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": ", item->key, ": got ", text,
+                                                     ", expected a quote at its end, too; # cannot "
+                                                     "be in a value, because it begins a comment"));
+    }
+    Give(item->key, text, {Layer::kFile, absl::StrCat(item->key, " in ", path)});
   }
   return absl::OkStatus();
 }

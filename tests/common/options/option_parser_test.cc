@@ -11,6 +11,7 @@
 namespace gradwire {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -172,6 +173,13 @@ TEST_F(OptionParserTest, Parse_TwoValuesInFile_AreRefused) {
       ErrorOfFile("batch-size = [1, 2]\n"),
       HasSubstr("batch-size: got 2 values, expected one; put a value with a comma or a blank in "
                 "quotes"));
+}
+
+// Newer versions of CLI11 read the value to its end.
+TEST_F(OptionParserTest, Parse_CommentSignWithinQuotes_CutsNoValue) {
+  EXPECT_THAT(ErrorOfFile("batch-size = \"5#6\"\n"),
+              AnyOf(HasSubstr("batch-size: got \"5, expected a quote at its end, too"),
+                    HasSubstr("'5#6'")));
 }
 
 TEST_F(OptionParserTest, Parse_FileMissing_IsNotFound) {
