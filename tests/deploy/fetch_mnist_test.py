@@ -191,6 +191,15 @@ class FetchMnist(unittest.TestCase):
             self.assertEqual(self.fetch("--mirror", self.mirror, *options), 1)
             self.assertIn(f"expected {md5}", self.err)
 
+    def test_blank_lines_among_sums_are_skipped_and_others_are_refused(self):
+        right = self.sums.read_text()
+        self.sums.write_text("\n" + right.replace("\n", "\n\n"))
+        self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        for wrong in (b"nonsense\n", b"\xff\n"):
+            self.sums.write_bytes(wrong + right.encode())
+            self.assertEqual(self.fetch_from(self.mirror), 2, self.err)
+            self.assertIn(f"fetch-mnist: --sums: '{self.sums}' names ", self.err)
+
     def test_sums_of_other_files_are_refused(self):
         self.sums.write_text("0123  other.gz\n")
         self.assertEqual(self.fetch_from(self.mirror), 2)
