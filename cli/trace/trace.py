@@ -4,6 +4,7 @@
 
     trace.py {} OUT FILE...     OUT: "" if it was not given
 """
+import os
 import pathlib
 import sys
 
@@ -19,7 +20,7 @@ def check(out, files):
         raise WrongUsage("no FILE is named; workers write one with --trace")
     if not out:
         raise WrongUsage("--out FILE is missing")
-    if out in files:
+    if os.path.realpath(out) in map(os.path.realpath, files):
         raise WrongUsage(f"--out: '{out}' is one of the files, and would be overwritten")
     try:
         check_writable(out)

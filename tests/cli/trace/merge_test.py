@@ -1,5 +1,6 @@
 """cli/trace: the time line that is made of the files of several processes."""
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -125,6 +126,15 @@ class Trace(Traces):
             with self.assertRaises(WrongUsage) as raised:
                 trace.main({}, operands)
             self.assertEqual(str(raised.exception), said)
+        self.assertEqual(pathlib.Path(part).read_text(), "[\n" + event(0, 1))
+
+    def test_part_under_another_name_is_not_overwritten(self):
+        part = self.file("0", "[\n" + event(0, 1))
+        link = str(self.dir / "link")
+        os.symlink(part, link)
+        for out in (link, os.path.relpath(part), f"{self.dir}/./{os.path.basename(part)}"):
+            with self.assertRaisesRegex(WrongUsage, "is one of the files, and would be overwritten"):
+                trace.main({}, [out, part])
         self.assertEqual(pathlib.Path(part).read_text(), "[\n" + event(0, 1))
 
 
