@@ -91,6 +91,12 @@ class Provision(Scripts):
         self.assertTrue(said.endswith("provision: done on 2 hosts\n"), said)
         self.assertEqual(self.log.read_text().count("/gradwire_9.deb"), 2)
 
+    def test_file_with_the_line_ends_of_windows_names_the_same_hosts(self):
+        code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.1\r", "\r", "127.0.0.2\r"))
+        self.assertEqual(code, 0, said)
+        self.assertTrue(said.endswith("provision: done on 2 hosts\n"), said)
+        self.assertNotIn("\r", self.ssh_log.read_text())
+
     def test_shared_folder_is_left_alone_and_no_mark_stays(self):
         data = self.folder / "data"
         data.mkdir()
