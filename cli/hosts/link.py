@@ -132,6 +132,8 @@ class Link:
     # A ProcessSet calls these.
 
     def feed(self, chunk):
+        if self.lost:
+            return  # all programs have ended; this is what ssh still had
         self._heard = time.monotonic()
         self._received += chunk
         if not self._greeted and MAGIC in self._received:  # after what a shell prints at its start

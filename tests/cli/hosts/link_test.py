@@ -268,6 +268,15 @@ class Frames(unittest.TestCase):
         self.assertIn("when its programs were to end", self.link.lost)
         self.assertTrue(program.failed)
 
+    def test_rest_that_a_lost_connection_still_had_is_dropped(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        program = self.start()
+        program.signal(signal.SIGKILL)
+        program.kill_by -= 2
+        self.link.tick()
+        self.link.feed(frame(OUT, 1, b"late") + frame(END, 1, b"-9"))
+        self.assertEqual((program.out, program.status, self.ended), (b"", 75, [program]))
+
     def test_signal_after_the_end_is_not_sent(self):
         self.link.feed(MAGIC + HELLO_FRAME)
         program = self.start()
