@@ -44,7 +44,8 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("data-dir", "DIR", "folder with the data set, on every host",
               WithDefault(Text(&options->data_dir), "not checked"));
-  parser->Add("port", "N", "port of the coordinator: must be free, and reachable from all hosts",
+  parser->Add("port", "N",
+              "with --hostfile: port of the coordinator, must be free and reachable from all hosts",
               Integer(&options->port, 1, 65535));
   parser->Add("memory-gib", "X", "free memory that each worker needs, in GiB",
               RealAbove(&options->memory_gib, 0));
@@ -52,7 +53,7 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
 }
 
 absl::Status CheckNoHosts(const OptionParser& parser) {
-  for (const char* option : {"per-host", "network"}) {
+  for (const char* option : {"per-host", "network", "port"}) {
     if (parser.texts().count(option) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(parser.source(option).name, " needs a --hostfile"));

@@ -32,6 +32,8 @@ TEST(ParseDoctorOptions, Hosts_AreTaken) {
 
 TEST(ParseDoctorOptions, PlacesWithoutHosts_AreRefused) {
   EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
+  EXPECT_EQ(ErrorOf({"--port", "29401"}), "--port needs a --hostfile");
+  EXPECT_EQ(ErrorOf({"--port", "29401", "--hostfile", "h"}), "");
 }
 
 TEST(ParseDoctorOptions, Operand_IsRefused) { EXPECT_NE(ErrorOf({"hosts"}), ""); }
