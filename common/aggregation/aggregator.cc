@@ -17,8 +17,9 @@ Aggregator::Aggregator(const View& view, const Shard& share, AggregatorHooks hoo
     : view_(view), shard_(share), hooks_(std::move(hooks)), clock_(SteadyNow()) {}
 
 void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets,
-                           const v1::Serving& serving) {
+                           const v1::Serving& serving, bool is_evaluation) {
   MutexLock lock(&mutex_);
+  if (is_evaluation) evaluations_.insert(layout);
   if (serving.optimizer().empty()) {
     layouts_.try_emplace(layout, layout, view_, std::move(buckets), shard_);
   } else {
@@ -117,15 +118,15 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
     --clock_.At(SteadyNow()).folds;
     waits = layouts_.at(layout).Publish(std::move(mean));
     if (!waits.empty()) iteration = EndStep(layout);
+    if (evaluations_.count(layout) > 0) waits.clear();
     changed_.NotifyAll();
   }
   if (!waits.empty() && hooks_.on_step) hooks_.on_step(layout, step, waits);
   if (iteration.has_value() && hooks_.on_iteration) hooks_.on_iteration(*iteration);
 }
 
-// Only evaluations exchange bytes alone, and they belong to no iteration.
 absl::optional<AggregationTimes> Aggregator::EndStep(LayoutId layout) {
-  if (layouts_.at(layout).has_terms_of_all()) return clock_.EndStep(layout, SteadyNow());
+  if (evaluations_.count(layout) == 0) return clock_.EndStep(layout, SteadyNow());
   clock_.Spoil();
   return absl::nullopt;
 }

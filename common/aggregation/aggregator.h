@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,8 +21,9 @@ namespace gradwire {
 
 // Callbacks of an aggregator, on the thread that did the work, with no lock held.
 struct AggregatorHooks {
-  std::function<void(LayoutId, Step, const Waits&)> on_step;  // a step is over
-  OnSpan on_fold;                                             // a sum was made
+  // A step is over; not called for a layout of evaluations.
+  std::function<void(LayoutId, Step, const Waits&)> on_step;
+  OnSpan on_fold;  // a sum was made
   std::function<void(const AggregationTimes&)> on_iteration =
       nullptr;  // a counted iteration is over
 };
@@ -73,8 +75,9 @@ class Aggregator {
   // Begins with the view's first step of a layout, and with step 0 of a served one. `buckets` have
   // the type on the wire, and every worker contributes to some of them. Earlier chunks wait for
   // this call. If `serving` names an optimizer, the model is served (see ParameterServer): Next
-  // then returns answers instead of means.
-  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {});
+  // then returns answers instead of means. `is_evaluation`: its steps belong to no iteration.
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {},
+                 bool is_evaluation = false);
 
   // Takes one term. kAccept: held or summed. Other verdicts: dropped, not an error. Waits some
   // seconds for a layout that this side does not have yet. Errors: as for LayoutSums::Judge or
@@ -145,6 +148,7 @@ class Aggregator {
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
   AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not for served layouts
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
+  std::set<LayoutId> evaluations_ ABSL_GUARDED_BY(mutex_);  // those of `layouts_`
   // The served layouts. An entry may be used without the lock, and is never removed.
   std::map<LayoutId, std::unique_ptr<ParameterServer>> models_ ABSL_GUARDED_BY(mutex_);
 };

@@ -63,6 +63,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       shard_(share),
       blocks_(buckets_, view.world_size) {
   uint64_t bytes = 0;
+  bool has_terms_of_all = false;
   pieces_.resize(buckets_.size());
   for (size_t b = 0; b < buckets_.size(); ++b) {
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
@@ -72,11 +73,11 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       bytes += grids_[b].Bytes(piece);
       ++pieces_per_step_;
       ++pieces_[b];
-      has_terms_of_all_ |= !IsBroadcast(buckets_[b]);
+      has_terms_of_all |= !IsBroadcast(buckets_[b]);
     }
   }
   for (const Grid& grid : grids_) residuals_.emplace_back(grid.pieces());
-  kept_steps_ = has_terms_of_all_ ? 1 : 2;
+  kept_steps_ = has_terms_of_all ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(view_.first_step);
 }

@@ -176,8 +176,6 @@ class LayoutSums {
   // Returns the number of buckets of the open step of which every rank has begun to send its term,
   // and some term is incomplete.
   int receiving() const { return open_.receiving; }
-  // Returns whether all ranks contribute to some bucket of this share.
-  bool has_terms_of_all() const { return has_terms_of_all_; }
 
  private:
   // One piece of the grid, while its terms arrive.
@@ -226,7 +224,6 @@ class LayoutSums {
   std::vector<std::vector<std::vector<float>>> residuals_;
   size_t pieces_per_step_ = 0;  // of this share
   std::vector<size_t> pieces_;  // of this share, by bucket
-  bool has_terms_of_all_ = false;
   size_t kept_steps_ = 1;
   uint64_t limit_bytes_ = 0;
   uint64_t held_bytes_ = 0;

@@ -39,6 +39,10 @@ struct TensorSpec {
 // All parameters, then all buffers, each in registration order.
 using Layout = std::vector<TensorSpec>;
 
+// Name of the layout through which a worker's ranks share an evaluation. Its steps belong to no
+// iteration.
+inline constexpr char kEvaluationLayout[] = "evaluation";
+
 // How one bucket is exchanged: bytes of rank `root` are copied to all ranks; other types are
 // averaged over all ranks. `bytes` is the size in the dtype. Some back ends have further
 // collectives.

@@ -95,6 +95,7 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
   absl::Status status = CheckBuckets(got.buckets, world_size_);
   if (status.ok()) status = CheckServing(got.buckets, got.serving);
   if (!status.ok()) return Annotate(status, got.name);
+  got.is_evaluation = layout.name() == kEvaluationLayout && IsBroadcast(got.buckets.front());
   if (next == layouts_.size()) layouts_.push_back(got);
   Declared& expected = layouts_[next];
   std::string difference = FirstDifference(got.tensors, expected.tensors, expected.owner);

@@ -43,6 +43,9 @@ class LayoutAgreement {
   std::string NameOfTensor(LayoutId id, size_t tensor) const;
   // Names no optimizer if the layout is not served.
   const v1::Serving& ServingOf(LayoutId id) const { return layouts_[id.value()].serving; }
+  // Returns whether the ranks share evaluations through it: it has kEvaluationLayout's name, and
+  // begins with bytes. (A program may call its model so.)
+  bool IsEvaluation(LayoutId id) const { return layouts_[id.value()].is_evaluation; }
   // Returns the first layout that others have declared and `worker` has not, as "layout 1 (vgg11)"
   // for messages.
   std::optional<std::string> MissingOf(Incarnation worker) const;
@@ -54,6 +57,7 @@ class LayoutAgreement {
     Layout tensors;
     std::vector<BucketSpec> buckets;
     v1::Serving serving;
+    bool is_evaluation = false;
     int workers = 0;  // that have declared it
   };
 

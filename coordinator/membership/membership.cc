@@ -211,8 +211,9 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
 }
 
 void Membership::Agree(LayoutId layout, Outcome* outcome) {
-  outcome->actions.emplace_back(
-      AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
+  outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout),
+                                            layouts_.ServingOf(layout),
+                                            layouts_.IsEvaluation(layout)});
   TellAgreed(layout, outcome);
 }
 

@@ -65,6 +65,7 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
   LayoutId layout;
   std::vector<BucketSpec> buckets;
   v1::Serving serving;
+  bool is_evaluation = false;
 };
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;

@@ -186,8 +186,9 @@ void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time n
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));
-    outcome->actions.emplace_back(
-        AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
+    outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout),
+                                              layouts_.ServingOf(layout),
+                                              layouts_.IsEvaluation(layout)});
   }
   for (const LayoutId layout : agreed) TellAgreed(layout, outcome);
 }

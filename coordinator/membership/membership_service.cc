@@ -302,8 +302,7 @@ void MembershipService::Enact(const SendView& send) {
 }
 
 void MembershipService::Enact(const AgreeLayout& agree) {
-  queue_.push_back(
-      [this, agree] { callbacks_.on_layout(agree.layout, agree.buckets, agree.serving); });
+  queue_.push_back([this, agree] { callbacks_.on_layout(agree); });
 }
 
 void MembershipService::Enact(const SendSealed& send) {

@@ -45,8 +45,8 @@ class MembershipService final : public v1::Membership::Service {
     // run ends with the error's message.
     std::function<absl::Status(const FormRun&)> on_view;
     // All workers have declared a layout; the buckets have the type on the wire. Called before any
-    // worker learns of it. `Serving` names no optimizer if the model is not served.
-    std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
+    // worker learns of it. `serving` names no optimizer if the model is not served.
+    std::function<void(const AgreeLayout&)> on_layout;
     // The run waits for workers until on_view or on_run_over.
     std::function<void(const PauseRun&)> on_pause;
     // A rank has done a step.

@@ -139,27 +139,25 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
-      membership_(
-          ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
-          {[this](const FormRun& form) { return OnView(form); },
-           [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
-                  const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
-           [this](const PauseRun& pause) { OnPause(pause); },
-           [this](const v1::StepDone& done) { OnStepDone(done); },
-           [this](const TellLoss& loss) { OnLoss(loss); },
-           [this](Step step) { metrics_.SetStep(step); },
-           [this](const absl::Status& status) { OnRunOver(status); },
-           [this](const TellStraggler& straggler) { OnStraggler(straggler); },
-           [this](const TellCost& cost) {
-             metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
-           },
-           [this](const v1::SealedRecord& record) {
-             sealed_steps_ = record.step() + 1;
-             ledger_->OnSealed(record);
-           },
-           [this](const SaveState& save) { keeper_->Order(save); },
-           [this](const TellNoCheckpoint& none) { OnNoCheckpoint(none.step, none.why); }},
-          options.log_prefix),
+      membership_(ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
+                  {[this](const FormRun& form) { return OnView(form); },
+                   [this](const AgreeLayout& agree) { OnLayout(agree); },
+                   [this](const PauseRun& pause) { OnPause(pause); },
+                   [this](const v1::StepDone& done) { OnStepDone(done); },
+                   [this](const TellLoss& loss) { OnLoss(loss); },
+                   [this](Step step) { metrics_.SetStep(step); },
+                   [this](const absl::Status& status) { OnRunOver(status); },
+                   [this](const TellStraggler& straggler) { OnStraggler(straggler); },
+                   [this](const TellCost& cost) {
+                     metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
+                   },
+                   [this](const v1::SealedRecord& record) {
+                     sealed_steps_ = record.step() + 1;
+                     ledger_->OnSealed(record);
+                   },
+                   [this](const SaveState& save) { keeper_->Order(save); },
+                   [this](const TellNoCheckpoint& none) { OnNoCheckpoint(none.step, none.why); }},
+                  options.log_prefix),
       status_([this] { return Status(); }),
       state_service_(
           [this](const RunId& run_id, Step step, Generation) { return FindState(run_id, step); }) {
@@ -295,6 +293,10 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   MutexLock lock(&mutex_);
   over_ = status;
   over_changed_.NotifyAll();
+}
+
+void Coordinator::OnLayout(const AgreeLayout& agree) {
+  aggregator_->AddLayout(agree.layout, agree.buckets, agree.serving, agree.is_evaluation);
 }
 
 void Coordinator::OnWaits(const Waits& waits) {

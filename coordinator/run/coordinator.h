@@ -105,6 +105,7 @@ class Coordinator {
   void BeginView(const View& view);
   void OnNotDurable(const absl::Status& why);
   void OnRunOver(const absl::Status& status);
+  void OnLayout(const AgreeLayout& agree);
   void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
   void OnLoss(const TellLoss& loss);

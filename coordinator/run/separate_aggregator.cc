@@ -94,7 +94,7 @@ absl::Status SeparateAggregator::Serve(const View& view) {
     return absl::OkStatus();
   }
   for (const AgreedLayout& agreed : layouts_) {
-    aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
+    AddLayout(agreed, aggregator.get());
   }
   if (aggregator_ != nullptr) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   aggregator_ = std::move(aggregator);
@@ -105,6 +105,13 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   return absl::OkStatus();
 }
 
+// A layout that begins with bytes is no model's: its steps, such as evaluations, are none of the
+// run.
+void SeparateAggregator::AddLayout(const AgreedLayout& agreed, Aggregator* aggregator) {
+  aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving,
+                        /*is_evaluation=*/IsBroadcast(agreed.buckets.front()));
+}
+
 void SeparateAggregator::OnNewView(const View& view) {
   if (absl::Status served = Serve(view); !served.ok()) OnRunOver(served);
 }
@@ -112,9 +119,7 @@ void SeparateAggregator::OnNewView(const View& view) {
 void SeparateAggregator::OnLayout(const AgreedLayout& agreed) {
   MutexLock lock(&mutex_);
   layouts_.push_back(agreed);
-  if (aggregator_ != nullptr) {
-    aggregator_->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
-  }
+  if (aggregator_ != nullptr) AddLayout(agreed, aggregator_.get());
 }
 
 void SeparateAggregator::OnRunOver(const absl::Status& status) {

@@ -57,6 +57,7 @@ class SeparateAggregator {
   // aggregator. Does nothing if a later view is already served. Internal if the view has no share
   // for this aggregator.
   absl::Status Serve(const View& view);
+  static void AddLayout(const AgreedLayout& agreed, Aggregator* aggregator);
   void OnNewView(const View& view);
   void OnLayout(const AgreedLayout& agreed);
   void OnRunOver(const absl::Status& status);

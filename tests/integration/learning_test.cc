@@ -58,5 +58,12 @@ TEST(Learning, TwoEpochs_RowsOfEachInSummaryAndOnStderr) {
   EXPECT_THAT(run.err, HasSubstr("epoch 2/2: loss"));
 }
 
+// As at the workers, neither the first of 50 iterations counts, nor the one with the evaluation.
+TEST(Learning, EvaluationBetweenEpochs_ItsIterationIsLeftOutOfTheCoordinatorsTimes) {
+  const LaunchResult run = Train(2, {"--sync", "gather-scatter", "--backend", "coordinator"});
+  ASSERT_TRUE(run.coordinator.is_object()) << run.err;
+  EXPECT_EQ(run.coordinator["iterations"], 48);
+}
+
 }  // namespace
 }  // namespace gradwire::testing

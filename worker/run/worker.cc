@@ -396,7 +396,7 @@ absl::Status Worker::DivideEvaluations() {
     return absl::OkStatus();
   }
   const std::vector<BucketSpec> buckets = evaluator_->BucketSpecs(view_.world_size);
-  const absl::StatusOr<LayoutId> layout = member_->Declare("evaluation", {}, buckets);
+  const absl::StatusOr<LayoutId> layout = member_->Declare(kEvaluationLayout, {}, buckets);
   if (!layout.ok()) return layout.status();
   evaluations_ = *layout;
   ShareEvaluations();

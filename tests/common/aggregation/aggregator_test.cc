@@ -18,6 +18,7 @@
 namespace gradwire {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -92,11 +93,27 @@ class AggregatorTimesTest : public AggregatorTest {
   }
   AggregatorHooks Hooks() {
     AggregatorHooks hooks;
+    hooks.on_step = [this](LayoutId layout, Step, const Waits&) { steps_of_.push_back(layout); };
     hooks.on_iteration = [this](const AggregationTimes& times) { iterations_.push_back(times); };
     return hooks;
   }
   static void Pass() { std::this_thread::sleep_for(kInstant); }
+  // A step of layout 1.
+  void AddStepOfBytes(uint64_t step) {
+    for (Chunk& chunk : bytes_.StepOf(step, {0, 1, 2})) {
+      chunk.header.run_id = terms_.view.run_id;
+      AddAll({InLayout(1, std::move(chunk))}, &timed_);
+    }
+  }
 
+  // Bytes of each rank, and a float to which all ranks contribute, as in an evaluation.
+  const TestTerms bytes_{{{16, v1::DTYPE_BYTES, Rank(0)},
+                          {16, v1::DTYPE_BYTES, Rank(1)},
+                          {16, v1::DTYPE_BYTES, Rank(2)},
+                          {4, v1::DTYPE_FLOAT32}},
+                         kChunkBytes};
+
+  std::vector<LayoutId> steps_of_;
   std::vector<AggregationTimes> iterations_;
   Aggregator timed_;
 };
@@ -139,15 +156,14 @@ TEST_F(AggregatorTimesTest, Iterations_ReaderThatLeft_SendsNoMore) {
 }
 
 TEST_F(AggregatorTimesTest, Iterations_WithAnEvaluation_AreLeftOut) {
-  timed_.AddLayout(LayoutId(1), {terms_.buckets[1]});
+  timed_.AddLayout(LayoutId(1), bytes_.buckets, {}, /*is_evaluation=*/true);
   AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
-  Chunk bytes = InLayout(1, terms_.MakeChunk(0, 0, 1, 0));
-  bytes.header.bucket = Bucket(0);
-  ASSERT_EQ(timed_.AddOwn(std::move(bytes)).value(), Verdict::kAccept);
+  AddStepOfBytes(0);
   AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
   EXPECT_THAT(iterations_, IsEmpty());
   AddAll(terms_.StepOf(2, {0, 1, 2}), &timed_);
   EXPECT_EQ(iterations_.size(), 1u);
+  EXPECT_THAT(steps_of_, Each(LayoutId(0))) << "an evaluation is no step";
 }
 
 TEST_F(AggregatorTest, Next_AnotherReader_SameResultsAgain) {

@@ -196,11 +196,6 @@ TEST_F(LayoutSumsTest, HasPieceFor_ShareOfTwo_ItsOwnPiecesAlone) {
   EXPECT_TRUE(second.HasPieceFor([](Bucket, size_t number) { return number == 0; }));
 }
 
-TEST_F(LayoutSumsTest, HasTermsOfAll_ShareOfBytesAlone_False) {
-  EXPECT_TRUE(sums_.has_terms_of_all());
-  EXPECT_FALSE(LayoutSums(LayoutId(3), terms_.view, terms_.buckets, {2, {1}}).has_terms_of_all());
-}
-
 TEST_F(LayoutSumsTest, Publish_ShareOfBytesAlone_NothingWaitedForTheOthers) {
   LayoutSums bytes_alone(LayoutId(3), terms_.view, terms_.buckets, {2, {1}});
   EXPECT_THAT(Hold(&bytes_alone, terms_.MakeChunk(0, 2, 1, 0)),

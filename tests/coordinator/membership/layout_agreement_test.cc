@@ -84,6 +84,24 @@ TEST_F(LayoutAgreementTest, Declare_ServedOtherwise_SaysHow) {
             "\"sgd\" staleness: 0' (ranks 2, 3)");
 }
 
+TEST_F(LayoutAgreementTest, IsEvaluation_ByItsNameAndBytesFirst) {
+  v1::Layout evaluation = TestLayout(1);
+  evaluation.set_name(kEvaluationLayout);
+  evaluation.mutable_buckets(0)->set_dtype(v1::DTYPE_BYTES);
+  *evaluation.add_buckets() = TestLayout().buckets(0);
+  v1::Layout model = TestLayout();
+  model.set_name(kEvaluationLayout);
+  v1::Layout other = evaluation;
+  other.set_id(2);
+  other.set_name("all_gather");
+  for (const v1::Layout& layout : {model, evaluation, other}) {
+    ASSERT_TRUE(Declare(0, layout).ok());
+  }
+  EXPECT_FALSE(layouts_.IsEvaluation(LayoutId(0)));
+  EXPECT_TRUE(layouts_.IsEvaluation(LayoutId(1)));
+  EXPECT_FALSE(layouts_.IsEvaluation(LayoutId(2)));
+}
+
 TEST_F(LayoutAgreementTest, Declare_ServedInAnotherType_IsRefused) {
   v1::Layout layout = TestLayout();
   layout.mutable_serving()->set_optimizer("sgd");

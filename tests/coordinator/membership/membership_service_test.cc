@@ -107,9 +107,7 @@ class MembershipServiceTest : public ::testing::Test {
                             formed_.Set(form.view);
                             return view_verdict_;
                           },
-                          [this](LayoutId id, const std::vector<BucketSpec>&, const v1::Serving&) {
-                            layout_.Set(id);
-                          },
+                          [this](const AgreeLayout& agree) { layout_.Set(agree.layout); },
                           [](const PauseRun&) {},
                           [this](const v1::StepDone& done) {
                             if (done.rank() == 2) done_.Set(done);

@@ -7,14 +7,20 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/rpc/channel.h"
 #include "common/session/session.h"
+#include "common/wire/layout.h"
+#include "common/wire/view.h"
 #include "coordinator/run/coordinator.h"
+#include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
+#include "tests/support/sealed_chunk.h"
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 
@@ -26,6 +32,8 @@ using ::gradwire::testing::ReadFile;
 using ::gradwire::testing::TempDir;
 using ::gradwire::testing::TestHello;
 using ::testing::HasSubstr;
+
+constexpr uint64_t kBytes = 4;  // of each bucket
 
 CoordinatorOptions OfTheCoordinator() {
   CoordinatorOptions options;
@@ -55,7 +63,7 @@ class SeparateAggregatorTest : public ::testing::Test {
 
   void Begin() {
     end_ = std::async(std::launch::async, [this] { return aggregator_->Run(); });
-    std::future<bool> joined[2];
+    std::future<absl::StatusOr<View>> joined[2];
     for (const int rank : {0, 1}) {
       SessionOptions options;
       options.coordinator = coordinator_->address();
@@ -63,9 +71,48 @@ class SeparateAggregatorTest : public ::testing::Test {
       v1::Hello hello = TestHello(rank + 1, {rank});
       hello.set_address(absl::StrCat("127.0.0.1:", rank + 1));
       joined[rank] = std::async(std::launch::async,
-                                [this, rank, hello] { return sessions_[rank]->Join(hello).ok(); });
+                                [this, rank, hello] { return sessions_[rank]->Join(hello); });
     }
-    for (std::future<bool>& worker : joined) EXPECT_TRUE(worker.get());
+    for (auto& worker : joined) view_ = worker.get().value();
+  }
+  // Both workers declare it.
+  void Declare(const v1::Layout& layout) {
+    std::future<bool> declared[2];
+    for (const int rank : {0, 1}) {
+      declared[rank] = std::async(std::launch::async, [this, rank, layout] {
+        return sessions_[rank]->DeclareLayout(layout).ok();
+      });
+    }
+    for (std::future<bool>& worker : declared) EXPECT_TRUE(worker.get());
+  }
+  // The term of a rank in a bucket of as many bytes.
+  v1::Chunk ChunkOf(uint32_t layout, uint64_t step, uint32_t rank, uint32_t bucket,
+                    v1::DType dtype) const {
+    v1::Chunk chunk;
+    chunk.set_run_id(ToBytes(view_.run_id));
+    chunk.set_epoch(view_.epoch.value());
+    chunk.set_generation(view_.generation.value());
+    chunk.set_layout(layout);
+    chunk.set_step(step);
+    chunk.set_rank(rank);
+    chunk.set_bucket(bucket);
+    chunk.set_total(kBytes);
+    chunk.set_dtype(dtype);
+    chunk.set_payload(std::string(kBytes, '\0'));
+    SealChunk(&chunk);
+    return chunk;
+  }
+  // Returns when the aggregator has added all.
+  void Gather(const std::vector<v1::Chunk>& chunks) const {
+    const auto stub = v1::Aggregation::NewStub(MakeChannel(aggregator_->address()));
+    grpc::ClientContext context;
+    v1::GatherReply reply;
+    const auto writer = stub->Gather(&context, &reply);
+    for (const v1::Chunk& chunk : chunks) writer->Write(chunk);
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(reply.chunks_accepted(), chunks.size());
   }
   int Readiness() const { return HttpGet(pages_, "/readyz").value().code; }
   // Its metrics, once they have the text; else what they had in the end.
@@ -84,6 +131,7 @@ class SeparateAggregatorTest : public ::testing::Test {
   std::unique_ptr<SeparateAggregator> aggregator_;
   std::string pages_;  // "host:port"
   std::unique_ptr<Session> sessions_[2];
+  View view_;  // of a worker
   std::future<absl::Status> end_;
 };
 
@@ -100,6 +148,18 @@ TEST_F(SeparateAggregatorTest, WorkerIsLost_ItServesTheNextViewToTheEnd) {
   EXPECT_THAT(MetricsWith(second), HasSubstr("\ngradwire_workers 1\n"));
   EXPECT_EQ(sessions_[0]->Leave(true, ""), absl::OkStatus());
   EXPECT_EQ(end_.get(), absl::OkStatus());
+}
+
+TEST_F(SeparateAggregatorTest, Evaluation_ItsStepIsNoneOfTheRun) {
+  Begin();
+  Declare(ToProto({}, {{kBytes, v1::DTYPE_FLOAT32}}));
+  Declare(ToProto({}, {{kBytes, v1::DTYPE_BYTES}, {kBytes, v1::DTYPE_FLOAT32}}));
+  for (const uint64_t step : {0, 1}) {
+    Gather({ChunkOf(0, step, 0, 0, v1::DTYPE_FLOAT32), ChunkOf(0, step, 1, 0, v1::DTYPE_FLOAT32)});
+  }
+  Gather({ChunkOf(1, 0, 0, 0, v1::DTYPE_BYTES), ChunkOf(1, 0, 0, 1, v1::DTYPE_FLOAT32),
+          ChunkOf(1, 0, 1, 1, v1::DTYPE_FLOAT32)});
+  EXPECT_THAT(HttpGet(pages_, "/metrics").value().body, HasSubstr("\ngradwire_step 2\n"));
 }
 
 TEST_F(SeparateAggregatorTest, Stop_EndsTheRunForAllWithItsReason) {
