@@ -20,6 +20,7 @@ void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets,
                            const v1::Serving& serving, bool is_evaluation) {
   MutexLock lock(&mutex_);
   if (is_evaluation) evaluations_.insert(layout);
+  if (IsBroadcast(buckets.front())) of_bytes_.insert(layout);
   if (serving.optimizer().empty()) {
     layouts_.try_emplace(layout, layout, view_, std::move(buckets), shard_);
   } else {
@@ -126,9 +127,10 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
 }
 
 absl::optional<AggregationTimes> Aggregator::EndStep(LayoutId layout) {
-  if (evaluations_.count(layout) == 0) return clock_.EndStep(layout, SteadyNow());
-  clock_.Spoil();
-  return absl::nullopt;
+  if (evaluations_.count(layout) > 0) clock_.Spoil();
+  // Such as those of a program's collectives, of which an iteration may have any number.
+  if (of_bytes_.count(layout) > 0) return absl::nullopt;
+  return clock_.EndStep(layout, SteadyNow());
 }
 
 void Aggregator::CountSend(MeanCursor* cursor, bool sends) {

@@ -75,7 +75,8 @@ class Aggregator {
   // Begins with the view's first step of a layout, and with step 0 of a served one. `buckets` have
   // the type on the wire, and every worker contributes to some of them. Earlier chunks wait for
   // this call. If `serving` names an optimizer, the model is served (see ParameterServer): Next
-  // then returns answers instead of means. `is_evaluation`: its steps belong to no iteration.
+  // then returns answers instead of means. `is_evaluation`: its steps belong to no iteration;
+  // it begins with bytes.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {},
                  bool is_evaluation = false);
 
@@ -148,7 +149,8 @@ class Aggregator {
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
   AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not for served layouts
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
-  std::set<LayoutId> evaluations_ ABSL_GUARDED_BY(mutex_);  // those of `layouts_`
+  std::set<LayoutId> of_bytes_ ABSL_GUARDED_BY(mutex_);     // those that begin with bytes
+  std::set<LayoutId> evaluations_ ABSL_GUARDED_BY(mutex_);  // some of these
   // The served layouts. An entry may be used without the lock, and is never removed.
   std::map<LayoutId, std::unique_ptr<ParameterServer>> models_ ABSL_GUARDED_BY(mutex_);
 };

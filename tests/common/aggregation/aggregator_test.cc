@@ -166,6 +166,17 @@ TEST_F(AggregatorTimesTest, Iterations_WithAnEvaluation_AreLeftOut) {
   EXPECT_THAT(steps_of_, Each(LayoutId(0))) << "an evaluation is no step";
 }
 
+// As in a program on the library that calls several collectives in each step.
+TEST_F(AggregatorTimesTest, Iterations_WithSeveralExchangesOfBytes_EndWithTheSteps) {
+  timed_.AddLayout(LayoutId(1), bytes_.buckets);
+  for (const uint64_t step : {0, 1, 2, 3}) {
+    AddStepOfBytes(2 * step);
+    AddStepOfBytes(2 * step + 1);
+    AddAll(terms_.StepOf(step, {0, 1, 2}), &timed_);
+    EXPECT_EQ(iterations_.size(), step);
+  }
+}
+
 TEST_F(AggregatorTest, Next_AnotherReader_SameResultsAgain) {
   AddAll(terms_.StepOf(0, {0, 1, 2}));
   MeanCursor other;
