@@ -80,7 +80,8 @@ class WorkerMetrics : public ProcessMetrics {
 
   // One iteration ended. Takes locks.
   void Observe(const StepRecord& record);
-  // In `steps` more steps a gradient of this worker was too large for the wire type.
+  // In `steps` more steps a gradient of this worker, or a sum that it made, was too large for the
+  // wire type.
   void CountWireOverflows(uint64_t steps);
   // A loss of another worker cost this time, in one of the phases of LostTime.
   void CountLostTime(absl::string_view phase, absl::Duration lost);
@@ -90,9 +91,10 @@ class WorkerMetrics : public ProcessMetrics {
   const PerPhase<Histogram*> phases_;
   Counter& iterations_ = NewCounter("gradwire_iterations_total", "Iterations that ended.");
   FigureSeries figures_{registry().get(), FigureSeries::Of::kWorker};
-  Counter& wire_overflows_ =
-      NewCounter("gradwire_wire_overflows_total",
-                 "Steps in which a gradient of this worker was too large for the wire type.");
+  Counter& wire_overflows_ = NewCounter(
+      "gradwire_wire_overflows_total",
+      "Steps in which a gradient of this worker, or a sum of gradients that it made, was "
+      "too large for the wire type.");
   Family<Counter>& lost_time_ = NewCounters(
       "gradwire_recovery_seconds_total",
       "Time that losses of others cost this worker: computing in vain, waiting for the next "

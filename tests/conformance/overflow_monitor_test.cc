@@ -49,5 +49,12 @@ TEST(OverflowMonitorTest, OverflowMessage_Bf16_SaysNothingOfBf16AsAWayOut) {
             "(steps with such gradients: 4)");
 }
 
+TEST(OverflowMonitorTest, OverflowMessage_SumsAreRoundedToo_DoesNotBlameTheGradientAlone) {
+  EXPECT_THAT(
+      OverflowMessage(v1::DTYPE_FLOAT16, Step(7), Rank(2), 1, /*sums=*/true),
+      ::testing::StartsWith("step 7, rank 2: a gradient, or a sum of some ranks' gradients, "
+                            "is too large for fp16 (above 65504) and became infinite"));
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -19,7 +19,8 @@ void OverflowMonitor::Note(Step step, Rank rank) {
     last_ = step;
     steps = ++steps_;
   }
-  if ((steps & (steps - 1)) == 0) spdlog::warn("{}", OverflowMessage(wire_, step, rank, steps));
+  if ((steps & (steps - 1)) != 0) return;
+  spdlog::warn("{}", OverflowMessage(wire_, step, rank, steps, sums_));
 }
 
 uint64_t OverflowMonitor::steps() const {
@@ -27,11 +28,12 @@ uint64_t OverflowMonitor::steps() const {
   return steps_;
 }
 
-std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps) {
+std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps, bool sums) {
   const bool is_half = wire == v1::DTYPE_FLOAT16;
   return absl::StrCat(
-      "step ", step.value(), ", rank ", rank.value(), ": a gradient is too large for ",
-      WireName(wire), is_half ? " (above 65504)" : " (above 3.39e38)",
+      "step ", step.value(), ", rank ", rank.value(), ": a gradient",
+      sums ? ", or a sum of some ranks' gradients," : "", " is too large for ", WireName(wire),
+      is_half ? " (above 65504)" : " (above 3.39e38)",
       " and became infinite on the wire, so the mean of all ranks is infinite, too; ",
       is_half ? "--wire bf16 has the range of fp32, and a smaller --lr keeps gradients small"
               : "a smaller --lr keeps gradients small",

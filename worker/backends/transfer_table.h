@@ -24,7 +24,8 @@ namespace gradwire {
 // 2nd, 4th, 8th …, so that a run that diverges does not fill the log. Thread-safe.
 class OverflowMonitor {
  public:
-  explicit OverflowMonitor(v1::DType wire) : wire_(wire) {}
+  // `sums`: sums of some ranks' gradients are rounded, too.
+  explicit OverflowMonitor(v1::DType wire, bool sums = false) : wire_(wire), sums_(sums) {}
 
   // Notes that `rank` rounded a finite value to infinity for the wire in `step`. Steps come in
   // order; further calls for the same step change nothing.
@@ -35,13 +36,15 @@ class OverflowMonitor {
 
  private:
   const v1::DType wire_;
+  const bool sums_;
   mutable Mutex mutex_;
   absl::optional<Step> last_ ABSL_GUARDED_BY(mutex_);
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Returns the warning: what happened, its effect, and what to do.
-std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps);
+std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps,
+                            bool sums = false);
 
 // Returns the error for peers that wait for a failed exchange. It does not say that a worker is
 // silent, because the peers would take this worker for that one.

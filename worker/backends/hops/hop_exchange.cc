@@ -16,7 +16,7 @@ HopExchange::HopExchange(const Topology* topology, const View& view, const Backe
       security_(options.security),
       uses_slots_(options.slots),
       plans_(topology, view),
-      overflow_(options.wire),
+      overflow_(options.wire, /*sums=*/true),
       groups_(options.groups),
       queues_(options.groups),
       table_({[this](const Transfer& late) { return Explain(late); },

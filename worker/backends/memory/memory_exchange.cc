@@ -26,7 +26,7 @@ MemoryExchange::MemoryExchange(const View& view, const MemoryWire& wire, Compres
       compressors_(compressors),
       on_span_(std::move(on_span)),
       budget_(view, wire),
-      overflow_(wire.dtype),
+      overflow_(wire.dtype, /*sums=*/wire.by_hops),
       bells_(view.members.size()),
       states_(view.members.size()),
       table_({[this](const Transfer& late) { return Explain(late); },
