@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
 #include "common/base/plain_text.h"
@@ -49,6 +51,13 @@ bool IsMember(const grpc::ServerContext& context, const View& view) {
   });
 }
 
+bool IsNameOf(absl::string_view name, absl::string_view host) {
+  if (absl::EqualsIgnoreCase(name, host)) return true;
+  const size_t dot = host.find('.');
+  return absl::ConsumePrefix(&name, "*") && absl::StartsWith(name, ".") && dot != host.npos &&
+         dot > 0 && absl::EqualsIgnoreCase(name, host.substr(dot));
+}
+
 absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address) {
   const auto certificate = context.auth_context();
   // A certificate without names has no identity for gRPC, but it is one.
@@ -63,7 +72,7 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
   for (const grpc::string_ref& name :
        certificate->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
     names.emplace_back(name.data(), name.size());
-    if (names.back() == parsed->host) return absl::OkStatus();
+    if (IsNameOf(names.back(), parsed->host)) return absl::OkStatus();
   }
   return absl::PermissionDeniedError(absl::StrCat(
       "got ", WithoutControls(Shortened(address, kMost)), ", but the caller's certificate is for ",

@@ -21,6 +21,10 @@ bool SaysWho(const grpc::ServerContext& context);
 // Returns whether the caller identifies itself as a member of the view.
 bool IsMember(const grpc::ServerContext& context, const View& view);
 
+// Returns whether a certificate with this name is for `host`, by the rule for servers: case does
+// not count, and "*" at the beginning stands for one label ("*.lab" is for "node1.lab").
+bool IsNameOf(absl::string_view name, absl::string_view host);
+
 // Checks that a caller with a certificate (TLS) is the host of `address`, "host:port": the
 // certificate must be for that host. OK without a certificate. PermissionDenied has the
 // certificate's names.

@@ -144,6 +144,12 @@ class TlsTest(Certificates):
                       "certificate (--advertise)", stranger.text())
         self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
 
+    def test_host_may_be_named_in_capitals(self):
+        coordinator = self.guarded(1)
+        worker = self.worker(coordinator, 0, *options_of(self.ours, "elsewhere"), "--advertise", "ELSEWHERE",
+                             "--iterations", "3")
+        self.assert_done([worker, coordinator])
+
     def test_member_with_a_second_hello_from_another_host_is_lost_and_the_coordinator_lives(self):
         coordinator = self.guarded(1, "--lease-seconds", "30")
         member = self.keep(Connection(coordinator.address, context=self.own_context()))

@@ -99,6 +99,25 @@ TEST(Authority, Check_RankThatThereIsNot_IsForOthersToJudge) {
   });
 }
 
+TEST(IsNameOf, Name_CaseDoesNotCount) {
+  EXPECT_TRUE(IsNameOf("node1.lab", "node1.lab"));
+  EXPECT_TRUE(IsNameOf("node1.lab", "NODE1.Lab"));
+  EXPECT_TRUE(IsNameOf("10.10.1.1", "10.10.1.1"));
+  EXPECT_FALSE(IsNameOf("node1.lab", "node2.lab"));
+  EXPECT_FALSE(IsNameOf("node1", "node1.lab"));
+}
+
+TEST(IsNameOf, Asterisk_StandsForTheFirstLabelAlone) {
+  EXPECT_TRUE(IsNameOf("*.lab", "node1.lab"));
+  EXPECT_TRUE(IsNameOf("*.Workers.svc", "node1.workers.svc"));
+  EXPECT_FALSE(IsNameOf("*.lab", "lab"));
+  EXPECT_FALSE(IsNameOf("*.lab", ".lab"));
+  EXPECT_FALSE(IsNameOf("*.lab", "a.node1.lab"));
+  EXPECT_FALSE(IsNameOf("*lab", "node1lab"));
+  EXPECT_FALSE(IsNameOf("*", "node1"));
+  EXPECT_FALSE(IsNameOf("node1.*", "node1.lab"));
+}
+
 TEST(CheckReader, ReaderOfNoView_IsForOthersToJudge) {
   CallAs(Incarnation(2), [](const grpc::ServerContext& context) {
     EXPECT_EQ(CheckReader(context, ViewOf(1), Incarnation(3)), absl::OkStatus());
