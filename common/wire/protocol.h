@@ -19,6 +19,7 @@ namespace gradwire {
 //   7  a run may keep checkpoints, and may begin with a later step than 0;
 //      Ready reports the samples of its step; the ring's means enter each host once
 //   8  a chunk between two workers of a host may name a slot of memory instead of its payload
+//   9  Saved names the generation of its copies
 constexpr uint32_t kProtocolVersion = 9;
 
 // The checksum of a session's message, see membership.proto. TCP's own checksum misses one of
