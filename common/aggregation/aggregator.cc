@@ -103,12 +103,14 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
 void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms) {
   const absl::Time begin = hooks_.on_fold ? SteadyNow() : absl::Time();
   LayoutSums* sums;
+  bool is_told;
   {
     MutexLock lock(&mutex_);
     sums = &layouts_.at(layout);
+    is_told = hooks_.on_fold && of_bytes_.count(layout) == 0;
   }
   std::shared_ptr<MeanChunk> mean = sums->Fold(terms);
-  if (hooks_.on_fold) {
+  if (is_told) {
     hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, SteadyNow()});
   }
   terms.clear();  // returns the memory to its owner before any reader learns of the mean

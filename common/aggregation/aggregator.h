@@ -23,7 +23,7 @@ namespace gradwire {
 struct AggregatorHooks {
   // A step is over; not called for a layout of evaluations.
   std::function<void(LayoutId, Step, const Waits&)> on_step;
-  OnSpan on_fold;  // a sum was made
+  OnSpan on_fold;  // a sum was made; not called for a layout that begins with bytes
   std::function<void(const AggregationTimes&)> on_iteration =
       nullptr;  // a counted iteration is over
 };

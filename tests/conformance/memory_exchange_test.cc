@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -208,34 +209,34 @@ TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-// Bytes are copied, so they have no sum.
+// Bytes are copied, so they have no sum. Layout 1 is like that of an evaluation, which is not told.
 TEST_F(MemoryExchangeTest, OnSpan_SumsAndBytes_OfEachSumItsStepAndBucket) {
   view_.members.resize(1);
   view_.world_size = 1;
   view_.self = view_.members[0].incarnation;
   std::vector<TraceSpan> spans;
-  std::promise<void> ended;
   MemoryExchange exchange(view_, MemoryWire(), nullptr,
                           [&spans](const TraceSpan& span) { spans.push_back(span); });
   ASSERT_TRUE(exchange.Start().ok());
-  exchange.AddLayout(
-      LayoutId(0), {{sizeof(float), v1::DTYPE_BYTES, Rank(0)}, {sizeof(float), v1::DTYPE_FLOAT32}});
-  int left = 2;  // both end on the thread of the exchange
-  for (const int bucket : {0, 1}) {
-    const BucketKey key{LayoutId(0), Step(0), Bucket(bucket)};
-    exchange.Expect(key, BytesOf(&means_[bucket]), SteadyNow() + absl::Minutes(1),
-                    [&left, &ended](const absl::Status& status) {
-                      EXPECT_TRUE(status.ok()) << status;
-                      if (--left == 0) ended.set_value();
-                    });
-    exchange.Contribute(key, Rank(0), BytesOf(&terms_[bucket]));
+  const BucketSpec bytes = {sizeof(float), v1::DTYPE_BYTES, Rank(0)};
+  const BucketSpec floats = {sizeof(float), v1::DTYPE_FLOAT32};
+  exchange.AddLayout(LayoutId(0), {floats, floats, bytes});
+  exchange.AddLayout(LayoutId(1), {bytes, floats});
+  const std::vector<std::pair<int, int>> all = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}};
+  for (const auto& [layout, bucket] : all) {
+    const BucketKey key{LayoutId(layout), Step(0), Bucket(bucket)};
+    auto ended = std::make_shared<std::promise<absl::Status>>();
+    exchange.Expect(key, BytesOf(&means_[0]), SteadyNow() + absl::Minutes(1),
+                    [ended](const absl::Status& status) { ended->set_value(status); });
+    exchange.Contribute(key, Rank(0), BytesOf(&terms_[0]));
+    EXPECT_EQ(ended->get_future().get(), absl::OkStatus());
   }
-  ended.get_future().get();
-  ASSERT_EQ(spans.size(), 1u);
-  EXPECT_EQ(spans[0].lane, TraceSpan::Lane::kAggregation);
-  EXPECT_EQ(spans[0].step, Step(0));
-  EXPECT_EQ(spans[0].bucket, Bucket(1));
-  EXPECT_LE(spans[0].begin, spans[0].end);
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].bucket, Bucket(0));
+  EXPECT_EQ(spans[1].lane, TraceSpan::Lane::kAggregation);
+  EXPECT_EQ(spans[1].step, Step(0));
+  EXPECT_EQ(spans[1].bucket, Bucket(1));
+  EXPECT_LE(spans[1].begin, spans[1].end);
 }
 
 // Rank 0 has contributed its bytes before rank 1 expects them, so that rank 1's bucket may be

@@ -94,6 +94,7 @@ class AggregatorTimesTest : public AggregatorTest {
   AggregatorHooks Hooks() {
     AggregatorHooks hooks;
     hooks.on_step = [this](LayoutId layout, Step, const Waits&) { steps_of_.push_back(layout); };
+    hooks.on_fold = [this](const TraceSpan& span) { folds_.push_back(span.bucket); };
     hooks.on_iteration = [this](const AggregationTimes& times) { iterations_.push_back(times); };
     return hooks;
   }
@@ -114,6 +115,7 @@ class AggregatorTimesTest : public AggregatorTest {
                          kChunkBytes};
 
   std::vector<LayoutId> steps_of_;
+  std::vector<Bucket> folds_;  // that were told
   std::vector<AggregationTimes> iterations_;
   Aggregator timed_;
 };
@@ -164,6 +166,7 @@ TEST_F(AggregatorTimesTest, Iterations_WithAnEvaluation_AreLeftOut) {
   AddAll(terms_.StepOf(2, {0, 1, 2}), &timed_);
   EXPECT_EQ(iterations_.size(), 1u);
   EXPECT_THAT(steps_of_, Each(LayoutId(0))) << "an evaluation is no step";
+  EXPECT_EQ(folds_.size(), 3 * kPieces);
 }
 
 // As in a program on the library that calls several collectives in each step.

@@ -90,6 +90,15 @@ TEST_F(TracedBackendTest, Contribute_ReachesTheExchange) {
   EXPECT_EQ(statuses_, std::vector<absl::Status>{absl::OkStatus()});
 }
 
+// Its steps are no steps of the run.
+TEST_F(TracedBackendTest, TransferOfAnEvaluation_IsPassedOnAndNotTold) {
+  exchange_->AddLayout(LayoutId(0), {{2, v1::DTYPE_BYTES}, {4, v1::DTYPE_FLOAT32}});
+  Expect(1);
+  fake_->End(1);
+  EXPECT_EQ(statuses_, std::vector<absl::Status>{absl::OkStatus()});
+  EXPECT_THAT(spans_, IsEmpty());
+}
+
 // A trace only watches: a run with one must not lose what a run without it has.
 TEST_F(TracedBackendTest, EverythingElse_IsPassedOn) { ExpectPassesOn(*exchange_, *fake_); }
 

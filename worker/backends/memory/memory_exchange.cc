@@ -259,6 +259,9 @@ void MemoryExchange::Fold(MemoryTransfer* transfer) {
   transfer->layout->ReadTerms(transfer->key.bucket, transfer->result);
   transfer->folded = true;
   if (!on_span_ || IsBroadcast(transfer->spec)) return;
+  // A layout that begins with bytes is no model's.
+  const BucketKey first{transfer->key.layout, transfer->key.step, Bucket(0)};
+  if (IsBroadcast(table_.SpecOf(first))) return;
   on_span_({TraceSpan::Lane::kAggregation, "fold", transfer->key.step, transfer->key.bucket, begin,
             SteadyNow()});
 }
