@@ -139,9 +139,10 @@ def nodes_answer(setting, results, setup):
 
 
 def learning_answer(claim, question, sentence_of):
-    """Returns a list, which is empty if nothing decides the claim. sentence_of(is_confirmed,
-    condition): `condition` is " (...)", or "" if the claim has none."""
-    if claim.verdict == NOT_MEASURABLE:
+    """Returns a list, which is empty if nothing decides the claim, or if it needs runs that have not
+    ended: then `claim` is empty, too. sentence_of(is_confirmed, condition): `condition` is " (...)",
+    or "" if the claim has none."""
+    if not claim or claim.verdict == NOT_MEASURABLE:
         return []
     condition = f" ({claim.condition})" if claim.condition else ""
     return [("2a, 2b, 3", question, sentence_of(claim.verdict == CONFIRMED, condition))]

@@ -8,6 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from course_test import ACTIVITY, results_of, setting_of, trained
 from cli.experiment import course_answers, course_parts
 from cli.experiment.course_setups import DDP, REDUCE
+from cli.experiment.study import EndedRuns
 
 
 class Answers(unittest.TestCase):
@@ -134,6 +135,17 @@ class Answers(unittest.TestCase):
                       self.answers(data_dir="d")[question])
         self.assertIn("They are similar (an MLP on Fashion-MNIST in place of VGG-11 on CIFAR-10): they "
                       "lie", self.answers()[question])
+
+    def test_answers_on_learning_wait_for_the_runs_that_decide_them(self):
+        questions = {"Are the losses close to those of one node?",
+                     "Are the test accuracies similar, and why?"}
+        results = results_of()
+        self.assertLessEqual(questions, {*self.answers()})
+        missing = [name for name in results if name.startswith("trial-")]
+        ended = EndedRuns({name: run for name, run in results.items() if name not in missing}, missing)
+        asked = {row["question"] for row in course_answers.answers(setting_of(hosts="h"), ended).rows}
+        self.assertEqual(questions & asked, set())
+        self.assertIn("What does DDP gain?", asked)
 
     def test_note_says_what_the_times_are_of(self):
         for more, said in (({"hosts": ""}, "All ranks shared the cores of this machine"),
