@@ -236,7 +236,7 @@ def pieces_claim(setting, results):
     numbers = [f"{backend} {slow:.2f} s in pieces of {least:,} parameters, {fast:.2f} s of {most:,}"
                for backend, ((least, slow), (most, fast)) in ends.items()]
     return decide(PIECES, all(fast < slow for (_, slow), (_, fast) in ends.values()),
-                  "; ".join(numbers), setting.needs_hosts)
+                  "; ".join(numbers), setting.needs_hosts, setting.disturbed)
 
 
 def find(setting, results):

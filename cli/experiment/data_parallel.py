@@ -252,7 +252,7 @@ def order_claim(setting, results, statement, factor, part, rises):
                             for point, seconds in zip(of_factor, times)),
                   "" if len(times) > 1 else "needs two that communicate",
                   "" if part is communication else
-                  lacks_cores(setting, max(point.devices for point in of_factor)))
+                  lacks_cores(setting, max(point.devices for point in of_factor)), setting.disturbed)
 
 
 class Sent:
@@ -284,7 +284,7 @@ def grows_claim(setting, results):
                      if more.bytes >= MORE * less.bytes))
     return decide(GROWS, holds, "; ".join(
         f"{one.title}: {one.bytes / 1e6:.2f} MB in {one.least:.4f} to {one.most:.4f} s"
-        for one in models))
+        for one in models), setting.disturbed)
 
 
 @report_part
@@ -295,7 +295,7 @@ def densenet_claim(setting, results):
     others = [seconds for model, seconds in times.items() if model != "densenet121"]
     return decide(DENSENET, times["densenet121"] > max(others),
                   ", ".join(f"{model}: {seconds:.4f} s" for model, seconds in times.items()),
-                  lacks_cores(setting, base(setting).devices))
+                  lacks_cores(setting, base(setting).devices), setting.disturbed)
 
 
 @report_part

@@ -186,7 +186,7 @@ def waits_claim(setting, results):
     delay = setting.scale["late"]
     return decide(WAITS, all(seconds > HALF * delay for seconds in grown.values()),
                   f"by {grown[True]:.4f} s with overlap and {grown[False]:.4f} s without, of "
-                  f"{delay:g} s; all ranks sleep in place of computing")
+                  f"{delay:g} s; all ranks sleep in place of computing", setting.disturbed)
 
 
 @report_part

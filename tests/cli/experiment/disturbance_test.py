@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -12,11 +13,12 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fakes
-from fakes import FakeRunner, conduct_with, option, request_of
+from fakes import FakeRunner, conduct_with, option, request_of, results_of_plan
 from lab_test import TIMES, measured, results_of, setting_of, trained
 from cli.experiment import disturbance, emulation, lab, lab_answers, lab_sweep
+from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.lab_sweep import DEVICES, RANKS
-from cli.experiment.study import CONFIRMED, NOT_MEASURABLE
+from cli.experiment.study import CONFIRMED, NOT_MEASURABLE, Setting
 from cli.experiment.work import LOSSES, Training
 
 HOSTS = {"hostfile": "hosts"}
@@ -141,6 +143,19 @@ class Lab(unittest.TestCase):
         timed = planned["ranks-4-devices-batch-32-timed"]
         self.assertIn("0.2,0.3", timed.options)
         self.assertNotIn("ranks-4-devices-batch-128-timed", planned)  # no memory for a rank of it
+
+
+class Experiments(unittest.TestCase):
+    def test_no_statement_on_time_of_any_experiment_has_a_verdict(self):
+        on_time = re.compile(r"\btime\b|communication|computation|barrier|seconds|speed-up")
+        for one in EXPERIMENTS:
+            request = with_hosts(one, request_of("out", one.name, hosts="h"))
+            setting = Setting(request, one.scales["tiny"], 8, 1 << 40, disturbed="two machines")
+            claims = one.find(setting, results_of_plan(one, setting)).claims
+            times = {statement.key for statement in one.statements
+                     if on_time.search(statement.quantity)}
+            judged = {claim.key for claim in claims if claim.verdict != NOT_MEASURABLE}
+            self.assertEqual(times & judged, set(), one.name)
 
 
 class Reports(unittest.TestCase):
