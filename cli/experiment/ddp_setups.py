@@ -89,7 +89,8 @@ def widths(setting):
     if not setting.has_hosts:
         return wanted[:1]
     possible = tuple(ranks for ranks in wanted if ranks <= hosts)
-    return possible if len(possible) > 1 else (hosts // 2, hosts)
+    half = hosts // 2  # of an odd number, one host is left out
+    return possible if len(possible) > 1 else (half, 2 * half)
 
 
 def widths_of(setting, network):

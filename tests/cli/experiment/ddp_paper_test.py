@@ -179,7 +179,8 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(self.widths(hosts="auto", workers=8), (4, 8))
         self.assertEqual(self.widths("full", hosts="auto", workers=16), (4, 8, 16))
         for scale in ("quick", "full"):
-            self.assertEqual(self.widths(scale, hostfile="f", workers=4), (2, 4))
+            for hosts, ranks in ((4, (2, 4)), (5, (2, 4)), (6, (3, 6)), (7, (3, 6)), (8, (4, 8))):
+                self.assertEqual(self.widths(scale, hostfile="f", workers=hosts), ranks)
 
     def test_hosts_are_those_of_the_scale_or_of_the_file(self):
         def hosts(scale, lines):
