@@ -232,16 +232,25 @@ def run_experiment(experiment, request, check_signals):
             findings, alone + steps, [step for step in steps if not step.record], why)
         writing.write(folder, report.files())
         return findings
+
+    def write_early(failure):
+        """Writes the report after `failure`, which is what the command ends with, even if the report
+        cannot be written."""
+        say("ends early; writes the report of the runs that have ended")
+        try:
+            write(str(failure))
+        except Failure as unwritten:
+            say(f"there is no report: {unwritten}")
+            return
+        without = " without --again" if request["again"] else ""
+        say(f"{folder.path}/{REPORT} is incomplete; the same command{without} continues")
     if not all(step.record for step in steps):
         try:
             run_steps(steps, setting, folder, check_signals)
         except Failure as failure:
             # A report that is still there is of runs that this command has not begun to repeat.
             if any(step.record for step in steps) and not (folder.path / REPORT).exists():
-                say("ends early; writes the report of the runs that have ended")
-                write(str(failure))
-                without = " without --again" if request["again"] else ""
-                say(f"{folder.path}/{REPORT} is incomplete; the same command{without} continues")
+                write_early(failure)
             raise
     for claim in write().claims:
         say(f"{claim.said}: {claim.text} ({claim.numbers})")

@@ -7,6 +7,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import RUNS, Conducted, FakeRunner, request_of, results_of_plan
+from cli.experiment import writing
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
 from cli.experiment.study import (NOT_MEASURABLE, NOT_RUN, EndedRuns, Setting, experiment_called)
 from cli.report import figures
@@ -62,6 +63,15 @@ class EndsEarly(Conducted):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=0))
         self.assertEqual([*self.out.glob("report.*"), *self.out.glob("results.json")], [])
+
+    def test_failure_is_said_even_if_the_report_cannot_be_written(self):
+        full = mock.Mock(side_effect=Failure("cannot write claims.csv: no space left on device"))
+        with mock.patch.object(writing, "write", full), \
+                self.assertRaisesRegex(Failure, "^gather-scatter-by-parameter: no host$"):
+            self.conduct(FakeRunner(fail_at=4, why="no host"))
+        said = self.said.getvalue()
+        self.assertIn("there is no report: cannot write claims.csv: no space left on device\n", said)
+        self.assertNotIn("is incomplete", said)
 
     def test_report_stays_if_the_command_that_would_replace_it_starts_no_run(self):
         self.conduct(FakeRunner())
