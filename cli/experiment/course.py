@@ -6,8 +6,8 @@ from cli.experiment import (course_answers, course_claims, course_costs, course_
                             emulation)
 from cli.experiment.course_buckets import (BY_PARAMETER, IN_BUCKETS, by_parameter, layers_name,
                                            layers_run, sheet_name, sheet_title)
-from cli.experiment.course_setups import (GATHER, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
-                                          nodes_times)
+from cli.experiment.course_setups import (DDP, GATHER, NODES, ONE, PRINTED, SETUPS, SHARED,
+                                          nodes_name, nodes_times)
 from cli.experiment.disturbance import too_fast, unsteady
 from cli.experiment.results import improvement
 from cli.experiment.study import (Experiment, Findings, bars, line, lines, made_up_note, report_part,
@@ -81,11 +81,19 @@ def times_rows(results):
          results[layers_name(setup)].mean_iteration(), None, None) for setup in BY_PARAMETER)]
 
 
+def counted_note(results):
+    """Says which iterations the means are of. An emulated run may have fewer than one node's."""
+    counted, shared = (results[setup.name].counted_iterations() for setup in (ONE, DDP))
+    fewer = (f" On {NODES} nodes, whose computation is emulated, it is the mean of iterations 2 to "
+             f"{shared + 1}, that is of {shared} values." if shared < counted else "")
+    return (f"Mean of iterations 2 to {counted + 1}, that is of {counted} values (the assignment's 40 "
+            f"iterations without the first give 39), over the ranks.{fewer}")
+
+
 @report_part
 def times(results):
     """Returns a table and a figure."""
     rows = times_rows(results)
-    counted = results[ONE.name].counted_iterations()
     has_peers = any(gloo for *_, gloo, _ in rows)
     table = tabulate(
         "times", "Mean time of an iteration", "task of each part", rows, [
@@ -97,12 +105,10 @@ def times(results):
             ("published", "published (s)", lambda *row: row[4] and row[4].mean_iteration, 6),
             ("published_improvement", "published improvement (%)",
              lambda *row: row[4] and row[4].improvement, 2)],
-        f"Mean of iterations 2 to {counted + 1}, that is of {counted} values (the assignment's 40 "
-        "iterations without the first give 39), over the ranks. The first four rows are the "
-        "assignment's setups, as the published ones are: gather and scatter and all-reduce exchange "
-        "parameter by parameter. Their improvement is on the line above. The last two rows exchange "
-        "the same gradients in buckets; their improvement is on the same setup, parameter by "
-        "parameter.")
+        f"{counted_note(results)} The first four rows are the assignment's setups, as the published "
+        "ones are: gather and scatter and all-reduce exchange parameter by parameter. Their "
+        "improvement is on the line above. The last two rows exchange the same gradients in buckets; their "
+        "improvement is on the same setup, parameter by parameter.")
     series = {"measured": [mean for _, mean, *_ in rows],
               "published": [of and of.mean_iteration for *_, of in rows],
               **({"PyTorch + Gloo": [gloo for *_, gloo, _ in rows]} if has_peers else {})}

@@ -402,6 +402,15 @@ class Numbers(unittest.TestCase):
                         "summary": {}} for of_rank in ((1.0, 2.0), (3.0, 6.0))])
         self.assertEqual((run.mean_iteration(), run.counted_seconds()), (3.0, [2.0, 4.0]))
 
+    def test_note_says_which_iterations_the_means_are_of(self):
+        whole = ("Mean of iterations 2 to 40, that is of 39 values (the assignment's 40 iterations "
+                 "without the first give 39), over the ranks. ")
+        fewer = ("On 4 nodes, whose computation is emulated, it is the mean of iterations 2 to 15, that "
+                 "is of 14 values. ")
+        for iterations, said in ((196, whole), (15, f"{whole}{fewer}")):
+            table, _ = course.times(results_of(ddp=trained(losses=[2.0] * iterations)))
+            self.assertTrue(table.note.startswith(f"{said}The first four rows"), table.note)
+
     def test_improvement_is_on_the_line_above(self):
         table, _ = course.times(results_of(gather_scatter_by_parameter=trained(seconds=0.75),
                                            all_reduce_by_parameter=trained(seconds=0.375)))
