@@ -1,5 +1,6 @@
 """Large batches: their cost in training, and remedies."""
 import dataclasses
+import decimal
 import math
 
 from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
@@ -101,14 +102,20 @@ def runs(setting):
     return [way_run(setting, setting.scale, way) for way in WAYS]
 
 
+def digits_of(rates):
+    """Returns the digits after the point that all rates need, at least three."""
+    return max(3, *(-decimal.Decimal(f"{rate:.6g}").as_tuple().exponent for rate in rates))
+
+
 def last_epoch_table(setting, sizes, results, ways):
     """Answers Q4."""
+    digits = digits_of([lr_of(setting, sizes, way) for way in ways])
     return tabulate("last-epoch", "Training loss and accuracy of the last epoch", "Q4", ways, [
         ("way", "way", lambda way: way.title),
         ("devices", "devices", lambda way: way.devices),
         ("batch", "total batch", lambda way: total_batch(setting, sizes, way)),
         ("steps", "iterations of an epoch", lambda way: steps_per_epoch(setting, sizes, way)),
-        ("lr", "lr", lambda way: lr_of(setting, sizes, way), 3),
+        ("lr", "lr", lambda way: lr_of(setting, sizes, way), digits),
         ("loss", "training loss", lambda way: results[way.name].epochs()[-1]["loss"], 4),
         ("accuracy", "training accuracy (%)", lambda way: last_accuracy(results, way), 2)],
         "Over all samples of the epoch, each as the model was when it came.")

@@ -11,6 +11,7 @@ from cli.experiment import collectives, large_batch
 from cli.experiment.results import Averaged, Shown, Trained, largest_difference
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS
+from cli.runs.tables import markdown_cell
 
 MEMORY = 1 << 40
 
@@ -108,6 +109,15 @@ class LargeBatch(unittest.TestCase):
         self.assertEqual([row["lr"] for row in table.rows], [0.1, 0.1, 1.6, 1.6])
         self.assertEqual([(row["devices"], row["batch"], row["steps"], row["accuracy"])
                           for row in table.rows], [(1, 128, 469, 50.0), *[(4, 2048, 30, 50.0)] * 3])
+
+    def test_small_lr_is_shown_with_all_its_digits(self):
+        for lr, shown in ((0.1, ["0.100", "1.600"]), (0.0004, ["0.0004", "0.0064"]),
+                          (0.00001, ["0.00001", "0.00016"])):
+            sizes = {**self.SCALE, "lr": lr}
+            table = large_batch.last_epoch_table(self.setting(), sizes, self.results(),
+                                                 (large_batch.PLAIN, large_batch.SCALED))
+            (column,) = (column for column in table.columns if column.field == "lr")
+            self.assertEqual([markdown_cell(row["lr"], column) for row in table.rows], shown)
 
     def test_losses_of_an_epoch_are_means_over_the_ranks(self):
         run = Trained([{"records": [], "summary": {"epochs": [
