@@ -1,8 +1,6 @@
 #include <iostream>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
 #include "cli/terminal/commands.h"
@@ -38,7 +36,7 @@ int BenchWith(const absl::StatusOr<Parsed<Options>>& parsed, const std::vector<s
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   const absl::Status writable = CheckWritable(parsed->options.bench.files);
   if (!writable.ok()) return Fail(writable);
-  const std::string command = absl::StrCat(kProgram, " ", absl::StrJoin(args, " "));
+  const std::string command = CommandLine(kProgram, args);
   return Fail(BecomeScript(script, request(parsed->options, command), environment));
 }
 

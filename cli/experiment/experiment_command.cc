@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
@@ -161,8 +159,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
     return absl::InvalidArgumentError("--weights and --pretrain exclude each other");
   }
   parsed.options.name = "cli/experiment/experiment.py";
-  parsed.options.data =
-      BenchRequest(options.bench, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
+  parsed.options.data = BenchRequest(options.bench, CommandLine(kProgram, args));
   parsed.options.data.update({{"words", parser.operands()},
                               {"scale", options.scale},
                               {"data_dir", options.data_dir},

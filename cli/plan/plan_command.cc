@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
 #include "bench/operations.h"
 #include "cli/terminal/script.h"
@@ -284,8 +283,7 @@ std::vector<std::string> LayoutArguments(const PlanOptions& options) {
 int PlanCommand(const std::vector<std::string>& args, const Environment& environment) {
   const absl::StatusOr<Parsed<PlanOptions>> parsed = ParsePlanOptions(args, environment);
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const absl::Status status =
-      Plan(*parsed, environment, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
+  const absl::Status status = Plan(*parsed, environment, CommandLine(kProgram, args));
   PrintUsageError(kProgram, status.message());
   return ExitCode(status);
 }

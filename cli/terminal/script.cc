@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/environment.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
@@ -20,6 +21,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kPython[] = "/usr/bin/python3";  // Debian's, which finds Debian's packages
+
+// Characters that no shell takes for anything else.
+constexpr char kPlain[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+std::string ShellWord(const std::string& arg) {
+  const bool plain = !arg.empty() && arg.find_first_not_of(kPlain) == std::string::npos;
+  return plain ? arg : absl::StrCat("'", absl::StrReplaceAll(arg, {{"'", "'\\''"}}), "'");
+}
 
 // InvalidArgument if `data` is not UTF-8: the script would read a different name.
 absl::StatusOr<std::string> Utf8(const Json& data) {
@@ -62,6 +72,12 @@ absl::Status BecomeScript(absl::string_view name, const Json& data, const Enviro
   execve(kPython, Pointers(&*args).data(), Pointers(&variables).data());
   return absl::FailedPreconditionError(
       absl::StrCat("cannot start '", kPython, "': ", std::strerror(errno)));
+}
+
+std::string CommandLine(absl::string_view program, const std::vector<std::string>& args) {
+  std::string line(program);
+  for (const std::string& arg : args) absl::StrAppend(&line, " ", ShellWord(arg));
+  return line;
 }
 
 int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall>>& parsed,

@@ -24,6 +24,9 @@ absl::Status BecomeScript(absl::string_view name, const nlohmann::ordered_json& 
                           const Environment& environment,
                           const std::vector<std::string>& operands = {});
 
+// Returns the line that runs `program` ("gradwire plan") with these arguments in a shell.
+std::string CommandLine(absl::string_view program, const std::vector<std::string>& args);
+
 // The arguments of BecomeScript for a command that is a script.
 struct ScriptCall {
   std::string name;

@@ -73,6 +73,9 @@ class Records(unittest.TestCase):
         self.assertEqual(
             make.without_names("gradwire experiment lab --hostfile h --workers 4 --weights=/w --out=/o"),
             "gradwire experiment lab --hostfile … --workers 4 --weights …")
+        self.assertEqual(
+            make.without_names("gradwire experiment course --out 'my folder' '--data-dir=a b' --peers"),
+            "gradwire experiment course --data-dir … --peers")
 
 
 class Page(unittest.TestCase):

@@ -48,6 +48,12 @@ TEST(ParseExperimentOptions, Options_ReachTheScript) {
   EXPECT_EQ(request["peers"], true);
 }
 
+TEST(ParseExperimentOptions, FolderWithASpace_IsQuotedInTheCommand) {
+  const Json request = Request({"lab", "--out", "my folder"});
+  EXPECT_EQ(request["command"], "gradwire experiment lab --out 'my folder'");
+  EXPECT_EQ(request["out"], "my folder");
+}
+
 TEST(ParseExperimentOptions, Tables_ReachTheScript) {
   const Json tables = Request({"course"})["tables"];
   EXPECT_EQ(tables["models"][0], "vgg11");

@@ -49,6 +49,14 @@ TEST(BecomeScript, TextThatIsNotUtf8_IsRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(CommandLine, WordsThatAShellWouldChange_AreQuoted) {
+  EXPECT_EQ(CommandLine("gradwire x", {}), "gradwire x");
+  EXPECT_EQ(CommandLine("gradwire x", {"a", "--rate=1gbit", "/d/e_f.g", "1,2:3@4%+"}),
+            "gradwire x a --rate=1gbit /d/e_f.g 1,2:3@4%+");
+  EXPECT_EQ(CommandLine("gradwire x", {"my folder", "", "$a*", "it's", "ä"}),
+            "gradwire x 'my folder' '' '$a*' 'it'\\''s' 'ä'");
+}
+
 TEST(RunCommand, ScriptMissing_IsSaidInTheCommandsName) {
   Parsed<ScriptCall> parsed;
   parsed.options.name = "no/such.py";
