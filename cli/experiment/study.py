@@ -305,7 +305,9 @@ class Findings:
 
     @property
     def pictures(self):
-        return [one for one in self.shown if isinstance(one, Picture)]
+        """Returns those that have something to draw. Without memory for a run some have no bar."""
+        return [one for one in self.shown
+                if isinstance(one, Picture) and one.drawing.get("categories") != []]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -297,6 +297,19 @@ class Conducting(Conducted):
         self.assertEqual(self.conduct(FakeRunner(fail_at=0), words=["lab"]), [])
         self.assertGreater(len(runs), 5)
 
+    def test_figure_without_bars_is_left_out_if_no_network_fits_in_memory(self):
+        def draw(figure):
+            figures.draw(figure)
+            return no_images(figure)
+        with mock.patch.object(experiment, "machine", return_value={"memory": 1 << 20}):
+            self.conduct(FakeRunner(), draw, words=["ddp-paper"])
+        drawn = {path.stem for path in self.out.glob("*.svg")}
+        self.assertIn("groups", drawn)
+        self.assertNotIn("breakdown", drawn)
+        self.assertNotIn("breakdown.svg", (self.out / "report.html").read_text())
+        verdicts = {claim["key"]: claim["verdict"] for claim in self.results()["claims"]}
+        self.assertEqual(verdicts["overlap"], "not-measurable")
+
     def test_what_is_larger_than_what_did_not_fit_is_not_tried(self):
         runs = self.conduct(FakeRunner(fails=lambda argv: "--barrier" in argv and
                                        "--broadcast-buffers" not in argv and
