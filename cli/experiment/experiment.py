@@ -15,7 +15,7 @@ from cli.experiment import (collectives, course, data_parallel, ddp_paper, distu
                             inference, lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
-from cli.experiment.folder import OF_ALL_RUNS, REPORT, Folder
+from cli.experiment.folder import REPORT, Folder
 from cli.experiment.results import result_of
 from cli.experiment.statements import listed
 from cli.experiment.study import (EndedRuns, Findings, Setting, experiment_called, report_part,
@@ -190,8 +190,7 @@ def run_steps(steps, setting, folder, check_signals):
         torch = torch_version(runner) if setting.peers else None
         for options in layouts:
             runner.try_out([setting.request["programs"]["layout"], *options])
-        for name in OF_ALL_RUNS:
-            (folder.path / name).unlink(missing_ok=True)
+        folder.forget_report()
         for step in steps:
             if not step.record:  # with --again, that of an earlier command
                 folder.forget(step.work.name)

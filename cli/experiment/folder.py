@@ -3,7 +3,7 @@
     experiment.json     which experiment, and at which scale
     runs/NAME.json      each run that has ended: see Folder.keep
     commands.txt        the commands of each run
-    report.html ...     see cli/experiment/writing.py; OF_ALL_RUNS are of all runs that have ended
+    report.html ...     see cli/experiment/writing.py; it is of all runs that have ended
 """
 import hashlib
 import json
@@ -11,14 +11,16 @@ import pathlib
 
 from cli.runs.failure import EXIT_USAGE, Failure, failing, within
 from cli.runs.hostfile import read_hostfile
-from cli.runs.json_fields import object_in
+from cli.runs.json_fields import field_at, object_in
 from cli.runs.output_file import check_writable, replace_file
 
 STATE = "experiment.json"
 RUNS = "runs"
 REPORT = "report.html"
+RESULTS = "results.json"
 # What shows all runs, and would be wrong beside a run that was repeated.
-OF_ALL_RUNS = (REPORT, "report.pdf", "report.md", "results.json")
+OF_ALL_RUNS = (REPORT, "report.pdf", "report.md", RESULTS)
+FIGURE = (".png", ".svg", ".pdf")  # its files
 
 
 def write_json(path, value):
@@ -67,6 +69,17 @@ class Folder:
     def forget(self, name):
         """Removes the record of a run."""
         self._file(name).unlink(missing_ok=True)
+
+    def forget_report(self):
+        """Removes the report, with its tables and figures."""
+        there = {path.name for path in self.path.iterdir()}
+        tables = field_at(object_in(self.path / RESULTS), "tables") or ()
+        names = {*OF_ALL_RUNS, *(f"{key}.csv" for key in ("claims", *tables))}
+        for stem in {pathlib.PurePath(name).stem for name in there}:
+            files = {f"{stem}{ending}" for ending in FIGURE}
+            names |= files if files <= there else set()
+        for name in names & there:
+            (self.path / name).unlink(missing_ok=True)
 
     def _file(self, name):
         return self.path / RUNS / f"{name}.json"

@@ -97,6 +97,17 @@ class EndsEarly(Conducted):
             self.conduct(FakeRunner(fail_at=0), again=True)
         self.assertEqual([*self.out.glob("report.*"), *self.out.glob("results.json")], [])
 
+    def test_no_table_or_figure_outlives_the_runs_it_shows(self):
+        self.conduct(FakeRunner())
+        names = {"claims.csv", "times.csv", "times.png", "times.svg", "times.pdf"}
+        self.assertLessEqual(names, {path.name for path in self.out.iterdir()})
+        for name in ("mine.csv", "mine.pdf"):
+            (self.out / name).touch()
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=0), again=True)
+        self.assertEqual({path.name for path in self.out.iterdir()},
+                         {"commands.txt", "experiment.json", "mine.csv", "mine.pdf", "runs"})
+
     def test_incomplete_report_begins_with_what_a_complete_one_begins_with(self):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=1))
