@@ -21,7 +21,9 @@ def loss_of(record):
 
 
 def relative_difference(first, second):
-    """Returns infinity if one of two losses is infinite."""
+    """Returns infinity if one of two losses is infinite, or if only the first one is zero."""
+    if first == 0:
+        return math.inf if second else 0.0
     return math.inf if math.inf in (first, second) else abs(first - second) / abs(first)
 
 

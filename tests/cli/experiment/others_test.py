@@ -38,6 +38,11 @@ class LossesTest(unittest.TestCase):
         for pair in ((finite, other), (other, finite), (other, other)):
             self.assertEqual(largest_difference(*pair, 2), math.inf)
 
+    def test_loss_of_zero_equals_zero_alone(self):
+        zero, other = trained(1.0, loss=0.0), trained(1.0, loss=0.5)
+        for first, second, expected in ((zero, zero, 0), (zero, other, math.inf), (other, zero, 1)):
+            self.assertEqual(largest_difference(first, second, 2), expected)
+
 
 class BackendsTest(unittest.TestCase):
     def test_those_that_need_mpirun_only_where_it_can_start_ranks(self):
