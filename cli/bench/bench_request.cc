@@ -155,6 +155,7 @@ Json BenchRequest(const BenchOptions& options, const std::string& command) {
           {"blas_warning", blas.ok() ? blas->warning : ""},
           {"under_mpirun", UnderMpirun()},
           {"one_host", OfOneHost()},
+          {"cores", UsableCores()},
           {"workers", options.workers},
           {"hosts", options.hosts},
           {"hostfile", options.hostfile},

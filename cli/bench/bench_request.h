@@ -19,6 +19,7 @@ namespace gradwire {
 //   blas_warning       why it is slow here, and what to export; "": it is not
 //   under_mpirun       names of back ends whose ranks mpirun starts
 //   one_host           names of back ends whose workers must be on one host
+//   cores              that this process may keep busy: bound to, or limited by its container
 //   workers, rate, port, timeout_seconds   as the options
 //   hosts, hostfile    "": not given; both "": this machine
 //   peers              whether PyTorch + Gloo are measured, too

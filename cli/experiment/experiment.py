@@ -6,7 +6,6 @@
 Does the runs that --out does not have yet, and writes the report there.
 """
 import dataclasses
-import os
 import pathlib
 import sys
 
@@ -203,7 +202,7 @@ def run_experiment(experiment, request, check_signals):
     writing = drawing_module("cli.experiment.writing")
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     request = {**with_hosts(experiment, request), "out": out}
-    setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)),
+    setting = Setting(request, sizes_with(scale, request["chosen"]), request["cores"],
                       machine()["memory"])
     folder = Folder(out, experiment.name, request["scale"])
     works = experiment.runs(setting)

@@ -31,7 +31,8 @@ def hosts_like(request):
     count = request["workers"]
     if request["hosts"] == AUTO:
         return NamespaceHosts(count), why_not()
-    cores = request.get("threads") or cores_of_host(count)  # as those of which a report speaks
+    # As those of which a report speaks.
+    cores = request.get("threads") or cores_of_host(count, request.get("cores"))
     return ContainerHosts(count, cores, machine()["memory"] // count,
                           folders_of(request)), why_no_containers()
 

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "common/base/host.h"
+
 namespace gradwire::bench_request_test {
 namespace {
 
@@ -24,6 +26,7 @@ TEST(TrainingRequest, Options_ReachTheScript) {
                 "--setups", "computation,ddp-bf16", "--data-dir", "d", "--timeout-seconds", "9"}),
       "gradwire bench training x");
   EXPECT_EQ(request["command"], "gradwire bench training x");
+  EXPECT_EQ(request["cores"], UsableCores());
   EXPECT_EQ(request["workers"], 3);
   EXPECT_EQ(request["hosts"], "h");
   EXPECT_EQ(request["rate"], "1gbit");

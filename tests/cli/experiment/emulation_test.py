@@ -47,9 +47,8 @@ class EmulationTest(unittest.TestCase):
         """What it started."""
         runner = runner or FakeRunner()
         request = request_of(out or self.out, name, **{
-            "hosts": "auto", "rate": "1gbit", "link_gbit": 1, **more})
-        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()), \
-                mock.patch.object(os, "sched_getaffinity", lambda pid: range(cores)):
+            "hosts": "auto", "rate": "1gbit", "link_gbit": 1, "cores": cores, **more})
+        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()):
             conduct_with(runner, request)
         return runner.runs
 

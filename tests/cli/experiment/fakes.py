@@ -2,6 +2,7 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -43,8 +44,9 @@ def request_of(folder, name="course", **more):
                          "collectives": "/x/gradwire-collectives",
                          "layout": "/x/gradwire-layout", "mpi": "/x/libgradwire_mpi.so",
                          "peers": str(ROOT / "bench/peers")},
-            "under_mpirun": ["mpi"], "one_host": ["memory"], "versions": {"gradwire": "1"}, "blas_path": "", "blas_warning": "", "hosts": "", "hostfile": "",
-            "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
+            "cores": len(os.sched_getaffinity(0)), "under_mpirun": ["mpi"], "one_host": ["memory"],
+            "versions": {"gradwire": "1"}, "blas_path": "", "blas_warning": "", "hosts": "",
+            "hostfile": "", "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
             "chosen": {}, "target": 0, "json": False, "weights": "", "pretrain": 0, "tables": TABLES,
             **more}

@@ -27,6 +27,12 @@ class Machine(unittest.TestCase):
         self.assertRegex(machine["kernel"], "^Linux ")
         self.assertGreater(machine["cores"], 0)
 
+    def test_cores_are_those_that_a_container_leaves(self):
+        with mock.patch.object(os, "sched_getaffinity", lambda pid: range(7)):
+            request = {"versions": {}, "hosts": "", "hostfile": "", "link_gbit": None}
+            for more, cores in (({}, 7), ({"cores": 2}, 2)):
+                self.assertEqual(describe_environment({**request, **more}, None)["cores"], cores)
+
     def test_environment_tells_hosts_link_and_peers(self):
         here = {"versions": {"grpc": "1"}, "hosts": "", "hostfile": "", "link_gbit": None}
         for changes, torch, expected in (

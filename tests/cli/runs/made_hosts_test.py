@@ -109,8 +109,9 @@ class MadeHostsTest(unittest.TestCase):
                 mock.patch.object(os, "sched_getaffinity", lambda pid: range(7)):
             runner.hosts_of(request_of(hosts="podman", threads=4), lambda: None)
             self.assertEqual(made.call_args.args[:3], (3, 4, 4 << 30))
-            runner.hosts_of(request_of(hosts="podman"), lambda: None)
-        self.assertEqual(made.call_args.args[:3], (3, 2, 4 << 30))
+            for more, cores in (({}, 2), ({"cores": 3}, 1)):  # limited by a container
+                runner.hosts_of(request_of(hosts="podman", **more), lambda: None)
+                self.assertEqual(made.call_args.args[:3], (3, cores, 4 << 30))
         self.assertLessEqual({"/usr/bin", "/"}, {*made.call_args.args[3]})
 
     def test_hosts_find_programs_data_and_the_working_folder(self):
