@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from cli.experiment import extractors
 from cli.experiment.devices import (CHANNELS, CLASSES, OnDevices, bytes_of_image,
-                                    bytes_of_parameters, classifier_size, largest_batch)
+                                    bytes_of_parameters, classifier_size, images, largest_batch)
 from cli.experiment.study import counted
-from cli.experiment.work import whole_epochs
+from cli.experiment.work import samples_of, whole_epochs
 from cli.runs.failure import EXIT_USAGE, Failure
 
-SAMPLES = 60000  # of an epoch
+SAMPLES = 60000  # of an epoch of the report
 ONE_LAYER = 0  # width of a classifier
 WIDTHS = (1024, 2048, 4096)
 # A choice: the report's models, each with the width of its classifier.
@@ -125,7 +125,8 @@ def iterations_of(setting, batch):
     of samples."""
     part = setting.scale.get("samples", 0)
     iterations = max(LEAST_ITERATIONS, math.ceil(part / batch))
-    return whole_epochs({**setting.scale, "iterations": iterations}, SAMPLES, 1, batch)
+    return whole_epochs({**setting.scale, "iterations": iterations}, samples_of(images(setting)), 1,
+                        batch)
 
 
 def run_of(setting, point):

@@ -2,9 +2,11 @@
 import dataclasses
 import math
 
+from cli.experiment.devices import images
 from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_REPLICATION, BY_WIDTH,
-                                    FACTORS, MODELS, ONE_LAYER, SAMPLES, measured)
+                                    FACTORS, MODELS, ONE_LAYER, measured)
 from cli.experiment.study import Statement, bars, decide, report_part, tabulate
+from cli.experiment.work import samples_of
 
 SOURCE = "figure of epochs to a loss threshold"
 QUANTITY = "epochs until the loss is at most the threshold"
@@ -63,10 +65,11 @@ class Reached:
     trained_for: int  # iterations of the run
     iterations: int | None
     seconds: float | None
+    samples: int  # of an epoch
 
     @property
     def epochs(self):
-        return self.iterations and self.iterations * self.point.batch / SAMPLES
+        return self.iterations and self.iterations * self.point.batch / self.samples
 
     @property
     def label(self):
@@ -81,7 +84,7 @@ class Reached:
     @property
     def said(self):
         if self.iterations is None:
-            most = self.trained_for * self.point.batch / SAMPLES
+            most = self.trained_for * self.point.batch / self.samples
             return f"{self.factor.said(self.point)}: not within {most:.4g} epochs"
         return f"{self.factor.said(self.point)}: {self.epochs:.4g} epochs"
 
@@ -94,7 +97,8 @@ def reached(setting, results, factor):
         losses = result.losses()
         iterations = first_below(losses, setting.scale["threshold"], window(setting, point))
         seconds = iterations and sum(result.ranks[0].seconds[:iterations])
-        found.append(Reached(factor, point, len(losses), iterations, seconds))
+        found.append(Reached(factor, point, len(losses), iterations, seconds,
+                             samples_of(images(setting))))
     return found
 
 

@@ -3,6 +3,7 @@ import dataclasses
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
@@ -376,9 +377,11 @@ class Training(unittest.TestCase):
         low, high = self.SCALE["threshold"] / 2, 3 * self.SCALE["threshold"]
         small = Point("alexnet", 1024, 2, 2)
         self.change(small, losses=[high, low, high, low, low, low, low])
-        (found,) = (one for one in thresholds.reached(self.setting, self.results, BY_BATCH)
-                    if one.point == small)
-        self.assertEqual((found.iterations, found.epochs, found.seconds), (6, 12 / 60000, 6.0))
+        for has_fashion_mnist, samples in ((True, 60000), (False, 50000)):
+            with mock.patch.object(devices.os.path, "isdir", lambda path: has_fashion_mnist):
+                (found,) = (one for one in thresholds.reached(self.setting, self.results, BY_BATCH)
+                            if one.point == small)
+            self.assertEqual((found.iterations, found.epochs, found.seconds), (6, 12 / samples, 6.0))
 
     def test_the_reports_words_stand_beside(self):
         rows = thresholds.table(self.setting, self.results).rows
