@@ -64,10 +64,13 @@ function showBar(bar, rank, longest) {
                                       .join(', ') || 'no step yet');
 }
 
+// A run that resumes counts the steps of its checkpoint before any rank has numbers of a step.
+const hasStepped = (rank) => rank.steps_done > 0 && rank.iteration_seconds > 0;
+
 // After a step, a loss of null is infinite or not a number, which JSON cannot hold. A program that
 // reports no loss has no such field.
 const lossText = (rank) =>
-  (rank.loss === null && rank.steps_done > 0 ? 'not finite' : loss(rank.loss));
+  (rank.loss === null && hasStepped(rank) ? 'not finite' : loss(rank.loss));
 
 // With a parameter server, ranks may be at different steps.
 const stepsText = (rank) =>
@@ -99,7 +102,7 @@ const heardText = (seconds) =>
   (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
 
 function showRow(row, rank, others, longest, slow) {
-  const stepped = rank.steps_done > 0;
+  const stepped = hasStepped(rank);
   const straggles = slow !== null && slow.rank === rank.rank && slow.share >= STRAGGLER_SHARE;
   const exposed = phasesOf(rank)[EXPOSED] / rank.iteration_seconds;
   const texts = [

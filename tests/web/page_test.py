@@ -281,6 +281,16 @@ class PageTest(unittest.TestCase):
                                  "Exposed": ["19 %", "20 %", "–"],
                                  "Last heard": ["0.2 s ago"] * 3})
 
+    def test_run_that_resumes_has_no_numbers_of_ranks_before_its_first_step(self):
+        status = fake.status(step=0, total_steps=0)
+        for rank in status["ranks"]:
+            rank["steps_done"] = 40  # of the checkpoint
+        self.open({**status, "step": 40}, lambda _: {"points": []})
+        self.assertEqual(self.texts("#ranks td[data-label='Steps']"), ["40"] * 4)
+        for name in ("Loss", "Iteration", "Own work", "Exposed"):
+            self.assertEqual(self.texts(f"#ranks td[data-label='{name}']"), ["–"] * 4, name)
+        self.assertEqual(self.tones("#ranks td:nth-child(5)"), ["quiet"] * 4)
+
     def test_own_work_is_compared_with_the_median_of_the_others_that_have_some(self):
         status = fake.status(step=40, ranks=6)
         for rank, work in zip(status["ranks"], (0.2, 0.3, 0.4, 0.9, 0.8, 0)):
