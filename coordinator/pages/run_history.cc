@@ -40,20 +40,17 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   point.steps = 1;
   point.end = now;
   const double world_size = static_cast<double>(ranks.size());
-  double samples = 0;
   for (const StepRecord& record : ranks) {
     point.iteration += record.iteration / world_size;
     for (const PhaseInfo& info : kPhases) {
       point.phases[info.phase] += record.phases[info.phase] / world_size;
     }
     point.longest = std::max(point.longest, record.iteration);
-    samples += static_cast<double>(record.samples);
+    point.samples += static_cast<double>(record.samples);
     point.bytes_sent += static_cast<double>(record.bytes_sent);
   }
   // One rank's loss that is not finite must not spoil the mean.
   if (const auto loss = MeanLoss(ranks); loss && std::isfinite(*loss)) point.loss = loss;
-  const double iteration = absl::ToDoubleSeconds(point.iteration);
-  if (iteration > 0) point.samples_per_second = samples / iteration;
   return point;
 }
 
@@ -70,7 +67,7 @@ HistoryPoint Merge(const HistoryPoint& a, const HistoryPoint& b) {
   }
   point.longest = std::max(a.longest, b.longest);
   point.loss = a.loss && b.loss ? mix(*a.loss, *b.loss) : a.loss ? a.loss : b.loss;
-  point.samples_per_second = mix(a.samples_per_second, b.samples_per_second);
+  point.samples = mix(a.samples, b.samples);
   point.bytes_sent = mix(a.bytes_sent, b.bytes_sent);
   return point;
 }
@@ -89,6 +86,11 @@ std::vector<HistoryPoint> MergeEach(size_t size, const std::vector<HistoryPoint>
 }
 
 }  // namespace
+
+double HistoryPoint::samples_per_second() const {
+  const double seconds = absl::ToDoubleSeconds(iteration);
+  return seconds > 0 ? samples / seconds : 0;
+}
 
 std::optional<double> MeanLoss(const RunHistory::StepOfRanks& ranks) {
   double sum = 0;

@@ -43,8 +43,12 @@ struct HistoryPoint {
   absl::Duration longest;    // iteration of any rank
   // Mean of MeanLoss over the steps in which each rank's loss is finite; none: no such step.
   std::optional<double> loss;
-  double samples_per_second = 0;  // all ranks, from their mean iteration time
-  double bytes_sent = 0;          // per step, of all ranks; mean over steps
+  double samples = 0;     // per step, of all ranks; mean over steps
+  double bytes_sent = 0;  // likewise
+
+  // Returns all samples over the whole time: a long step counts for as long as it took. 0 if it
+  // took no time.
+  double samples_per_second() const;
 };
 
 // The latest progress of a rank.

@@ -246,7 +246,7 @@ std::string HistoryJson(const RunHistory& history, absl::string_view run_id, siz
                     {"longest_seconds", absl::ToDoubleSeconds(point.longest)},
                     {"phase_seconds", PhaseJson(ToSeconds(point.phases))},
                     {"loss", point.loss ? Json(*point.loss) : Json()},
-                    {"samples_per_second", point.samples_per_second},
+                    {"samples_per_second", point.samples_per_second()},
                     {"bytes_sent", point.bytes_sent}});
   }
   return Dump({{"run", absl::BytesToHexString(run_id)},

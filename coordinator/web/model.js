@@ -52,7 +52,8 @@ export function rowsOf(history, ranks) {
 }
 
 // Returns a row: the mean over the last rows, which hold at least `steps` steps together; null
-// without rows. NaN values are left out of the mean.
+// without rows; its rates are over the whole time of these rows. NaN values are left out of the
+// mean.
 export function meanOfLast(rows, steps) {
   let first = rows.length;
   let counted = 0;
@@ -72,6 +73,8 @@ export function meanOfLast(rows, steps) {
   const phases = Object.fromEntries(
     [...STACK, ...BESIDE].map(({name}) => [name, mean((row) => row.phases[name])]));
   const seconds = mean((row) => row.seconds);
+  // A long step counts for as long as it took.
+  const overTime = (rate) => mean((row) => rate(row) * row.seconds) / seconds;
   return {
     step: last[0].step,
     steps: counted,
@@ -80,8 +83,8 @@ export function meanOfLast(rows, steps) {
     phases,
     loss: mean((row) => row.loss),
     exposed: phases[EXPOSED] / seconds,
-    samplesPerSecond: mean((row) => row.samplesPerSecond),
-    sentPerRank: mean((row) => row.sentPerRank),
+    samplesPerSecond: overTime((row) => row.samplesPerSecond),
+    sentPerRank: overTime((row) => row.sentPerRank),
   };
 }
 

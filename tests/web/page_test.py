@@ -193,10 +193,11 @@ class PageTest(unittest.TestCase):
         tiles = self.tiles()
         self.assertEqual(tiles["Iteration"], ("625 ms", "mean of 20 steps"))
         self.assertEqual(tiles["Exposed communication"], ("32 %", "200 ms of 625 ms"))
-        self.assertEqual(tiles["Throughput"], ("80 samples/s", "all ranks"))
+        # 15 times 50 samples in 0.5 s, and 5 times 20 samples in 1 s.
+        self.assertEqual(tiles["Throughput"], ("68 samples/s", "all ranks"))
         self.assertEqual(tiles["Loss"], ("2.5", "mean of 20 steps"))
         # Of four ranks: 10 MB in 0.5 s, in a quarter of the steps in 1 s.
-        self.assertEqual(tiles["Sent by each rank"], ("17.5 MB/s", "140 Mbit/s"))
+        self.assertEqual(tiles["Sent by each rank"], ("16 MB/s", "128 Mbit/s"))
         # 156 steps of 625 ms.
         self.assertIn(" · 1 min 38 s left, until about ", self.text("#progress-text"))
 

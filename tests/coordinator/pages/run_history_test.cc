@@ -74,7 +74,7 @@ TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
   EXPECT_EQ(points[0].phases[Phase::kExposedCommunication], absl::Seconds(1));
   EXPECT_EQ(points[0].longest, absl::Seconds(3));
   EXPECT_EQ(points[0].loss, 3);
-  EXPECT_EQ(points[0].samples_per_second, 10);
+  EXPECT_EQ(points[0].samples_per_second(), 10);
   EXPECT_EQ(points[0].bytes_sent, 200);
 }
 
@@ -142,6 +142,7 @@ TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {
 TEST_F(RunHistoryTest, Points_ThreeStepsInOne_MeansAndTheLongest) {
   StepRecord first = Done(0, 5, 0.9, 1);
   first.bytes_sent = 700;
+  first.samples = 40;
   Both(first, Done(0, 7, 0.9, 3));
   Both(Done(1, 1, 0.3, 5), Done(1, 1, 0.3, 5));
   Both(Done(2, 2, 0, 8), Done(2, 2, 0, 8));
@@ -154,8 +155,8 @@ TEST_F(RunHistoryTest, Points_ThreeStepsInOne_MeansAndTheLongest) {
   EXPECT_NEAR(absl::ToDoubleSeconds(points[0].phases[Phase::kExposedCommunication]), 0.4, 1e-9);
   EXPECT_DOUBLE_EQ(points[0].loss.value(), 5);
   EXPECT_DOUBLE_EQ(points[0].bytes_sent, (800 + 200 + 200) / 3.0);
-  // 20 samples in 6, 1 and 2 seconds.
-  EXPECT_NEAR(points[0].samples_per_second, (20 / 6.0 + 20 / 1.0 + 20 / 2.0) / 3, 1e-9);
+  // 50 samples in 6 seconds, 20 in 1 second and 20 in 2.
+  EXPECT_NEAR(points[0].samples_per_second(), 90 / 9.0, 1e-9);
 }
 
 TEST_F(RunHistoryTest, Points_LongestIsInTheLaterStep_ItIsKept) {
