@@ -135,6 +135,8 @@ std::vector<Rank> StepReporter::SetRanks(const std::vector<Rank>& ranks) {
     statuses.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
     GiveUpLog(OpenLog(rank, true, &carried.back()), &carried.back());
   }
+  // A worker never gives up a rank.
+  shown_ = std::find(ranks.begin(), ranks.end(), run_.ranks[shown_]) - ranks.begin();
   run_.ranks = ranks;
   ranks_ = std::move(carried);
   statuses_ = std::move(statuses);
@@ -163,10 +165,10 @@ void StepReporter::AddStep(size_t index, const StepRecord& record) {
   WriteLog(index, ToJsonLine(record));
 }
 
-// Reports a finished epoch, if there is one. The progress shows the first rank's.
+// Reports a finished epoch, if there is one.
 void StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
   if (!row.has_value()) return;
-  if (index == 0) progress_.OnEpoch(*row);
+  if (index == shown_) progress_.OnEpoch(*row);
   WriteLog(index, ToJsonLine(run_.ranks[index], *row));
 }
 
@@ -215,10 +217,10 @@ void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* 
   counted_ = totals;
 }
 
-// Metrics are of the whole worker; the progress shows the first rank's loss.
+// Metrics are of the whole worker.
 void StepReporter::Measure(absl::Span<const StepRecord> records) {
   metrics_->Observe(RecordOfWorker(records));
-  progress_.OnStep(records.front());
+  progress_.OnStep(records[shown_]);
 }
 
 v1::StepDone StepReporter::Done(const StepRecord& record) const {

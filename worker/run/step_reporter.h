@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_RUN_STEP_REPORTER_H_
 #define GRADWIRE_WORKER_RUN_STEP_REPORTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -115,6 +116,9 @@ class StepReporter {
   Summary::Failures failures_;  // of this worker
   WorkerMetrics* const metrics_;
   ProgressReporter progress_;
+  // Index of the rank whose progress is printed: the first with which this worker began. An adopted
+  // rank has only a part of its epoch here.
+  size_t shown_ = 0;
   std::vector<OfRank> ranks_;
   absl::Status log_failure_;
   TransferTotals counted_;  // up to the last step

@@ -306,6 +306,35 @@ TEST_F(StepReporterTest, OnStep_TwoRanks_ProgressIsThatOfTheFirst) {
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("loss 4.0000")));
 }
 
+// Rank 0, which is adopted for the last step of the epoch, has no more of it than that step.
+TEST_F(StepReporterTest, GoOn_AdoptsALowerRank_ProgressStaysThatOfItsOwnFirst) {
+  ::testing::internal::CaptureStderr();
+  WorkerOptions options;
+  options.print_every = 1;
+  reporter_ = StepReporter::Create(options, {{Rank(1), Rank(3)}, 4, 2, 2}, &metrics_).value();
+  std::vector<StepRecord> reports(2);
+  for (StepRecord& report : reports) report.samples = 8;
+  reports[0].loss = 2;
+  reporter_->OnStep(reports, {});
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  reports.resize(3);
+  for (StepRecord& report : reports) {
+    report.step = Step(1);
+    report.samples = 8;
+    report.loss = 9;
+  }
+  reports[1].loss = 4;
+  reporter_->OnStep(reports, {});
+  const absl::Status finished = reporter_->Finish();
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(finished.ok());
+  EXPECT_THAT(text, ::testing::HasSubstr("epoch 1/1 iteration 1/2 loss 4.0000"));
+  EXPECT_THAT(text, ::testing::HasSubstr("epoch 1/1: loss 3.0000"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("loss 9.0000")));
+}
+
 TEST_F(StepReporterTest, OnStep_LogOfOneRankOnAFullDisk_TheOtherLogGoesOn) {
   ASSERT_EQ(symlink("/dev/full", dir_.File("of1.jsonl").c_str()), 0);
   WorkerOptions options;
