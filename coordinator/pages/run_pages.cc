@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -181,6 +182,21 @@ std::map<Rank, std::string> WorkersOf(const v1::StatusReply& status) {
   return workers;
 }
 
+// Whether the rank's worker took it over after a loss.
+bool IsAdopted(const v1::RankStatus& rank, const std::vector<LostWorker>& losses) {
+  const auto adopts = [&rank](const Adoption& adoption) {
+    const auto has = [&rank](Rank adopted) {
+      return adopted.value() == static_cast<int>(rank.rank());
+    };
+    return adoption.by.address == rank.address() &&
+           std::any_of(adoption.ranks.begin(), adoption.ranks.end(), has);
+  };
+  return std::any_of(losses.begin(), losses.end(), [&adopts](const LostWorker& loss) {
+    return loss.continued &&
+           std::any_of(loss.continued->adoptions.begin(), loss.continued->adoptions.end(), adopts);
+  });
+}
+
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
 
 }  // namespace
@@ -254,15 +270,18 @@ std::string HistoryJson(const RunHistory& history, absl::string_view run_id, siz
                {"points", std::move(list)}});
 }
 
-std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_address) {
+std::string TargetsJson(const v1::StatusReply& status, const LossHistory& losses,
+                        absl::string_view own_address) {
   const std::string run = RunOf(status);
+  const std::vector<LostWorker> lost = losses.Losses();
   Json targets = Json::array();
   targets.push_back({{"targets", {std::string(own_address)}},
                      {"labels", {{"run", run}, {"program", "coordinator"}, {"__param_run", run}}}});
   std::set<std::string> known;  // a worker with several ranks is one target
   for (const v1::RankStatus& rank : status.ranks()) {
     const bool is_there = rank.state() == "running" || rank.state() == "silent";
-    if (rank.metrics().empty() || !is_there || !known.insert(rank.metrics()).second) continue;
+    if (rank.metrics().empty() || !is_there || IsAdopted(rank, lost)) continue;
+    if (!known.insert(rank.metrics()).second) continue;
     targets.push_back(
         {{"targets", {rank.metrics()}},
          {"labels", {{"run", run}, {"program", "worker"}, {"rank", std::to_string(rank.rank())}}}});

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/telemetry/metrics_server.h"
+#include "coordinator/pages/loss_history.h"
 #include "coordinator/pages/run_history.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -42,8 +43,10 @@ std::string CoordinatorSummary(const RunHistory& history);
 std::string HistoryJson(const RunHistory& history, absl::string_view run_id, size_t points);
 
 // /sd, for Prometheus' http_sd_configs: the coordinator at `own_address` ("host:port"), and the
-// present workers that serve metrics.
-std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_address);
+// present workers that serve metrics. A worker's label is the first rank with which it began, also
+// after it took over another one, so that its series stay the same.
+std::string TargetsJson(const v1::StatusReply& status, const LossHistory& losses,
+                        absl::string_view own_address);
 
 // Answers a scraper of the targets above, which requests "/metrics?run=HEX". 404 if that run is not
 // `run` but an earlier one that used the same port. None: answer as usual.

@@ -362,7 +362,7 @@ absl::optional<Page> Coordinator::Answer(const PageRequest& request) {
   if (request.path == "/status.json") return StatusPage();
   if (request.path == "/sd") {
     const std::string own(request.host.empty() ? metrics_address() : request.host);
-    return Page{200, kJson, TargetsJson(Status(), own)};
+    return Page{200, kJson, TargetsJson(Status(), history_.losses(), own)};
   }
   if (const WebAsset* asset = AssetAt(request.path)) {
     return Page{200, std::string(asset->content_type), std::string(asset->body)};

@@ -258,7 +258,7 @@ TEST_F(RunPagesTest, HistoryJson_Steps_Points) {
 }
 
 TEST_F(RunPagesTest, TargetsJson_WorkersThatServeMetrics_AndTheCoordinator) {
-  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  const json targets = json::parse(TargetsJson(status_, history_.losses(), "host:9400"));
   ASSERT_EQ(targets.size(), 2);
   EXPECT_EQ(targets[0]["targets"], json::array({"host:9400"}));
   EXPECT_EQ(targets[0]["labels"]["program"], "coordinator");
@@ -269,29 +269,43 @@ TEST_F(RunPagesTest, TargetsJson_WorkersThatServeMetrics_AndTheCoordinator) {
 TEST_F(RunPagesTest, TargetsJson_WorkerOfSeveralRanks_IsOneTarget) {
   status_.add_ranks()->CopyFrom(status_.ranks(1));
   status_.mutable_ranks(2)->set_rank(2);
-  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  const json targets = json::parse(TargetsJson(status_, history_.losses(), "host:9400"));
+  ASSERT_EQ(targets.size(), 2);
+  EXPECT_EQ(targets[1]["labels"]["rank"], "1");
+}
+
+// Its series would begin anew under the number of a lost worker.
+TEST_F(RunPagesTest, TargetsJson_WorkerTookOverALowerRank_KeepsItsLabel) {
+  const Member by{Incarnation(1), "10.10.1.2:4711", {Rank(0), Rank(1)}};
+  history_.losses().Add({now_, Step(3), {Rank(0)}, "it left", "10.10.1.1:1", 17, std::nullopt});
+  history_.losses().GoOn({Generation(2), Step(3), {{by, {Rank(0)}}}, std::nullopt});
+  for (v1::RankStatus& rank : *status_.mutable_ranks()) {
+    rank.set_address("10.10.1.2:4711");
+    rank.set_metrics("10.10.1.2:9401");
+  }
+  const json targets = json::parse(TargetsJson(status_, history_.losses(), "host:9400"));
   ASSERT_EQ(targets.size(), 2);
   EXPECT_EQ(targets[1]["labels"]["rank"], "1");
 }
 
 TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
   status_.mutable_ranks(1)->set_state("lost");
-  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
+  EXPECT_EQ(json::parse(TargetsJson(status_, history_.losses(), "host:9400")).size(), 1);
 }
 
 // Nobody answers there any more.
 TEST_F(RunPagesTest, TargetsJson_WorkerHasFinished_WithoutIt) {
   status_.mutable_ranks(1)->set_state("finished");
-  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
+  EXPECT_EQ(json::parse(TargetsJson(status_, history_.losses(), "host:9400")).size(), 1);
 }
 
 TEST_F(RunPagesTest, TargetsJson_WorkerIsSilent_StaysATarget) {
   status_.mutable_ranks(1)->set_state("silent");
-  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 2);
+  EXPECT_EQ(json::parse(TargetsJson(status_, history_.losses(), "host:9400")).size(), 2);
 }
 
 TEST_F(RunPagesTest, TargetsJson_Coordinator_IsAskedForItsRun) {
-  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  const json targets = json::parse(TargetsJson(status_, history_.losses(), "host:9400"));
   EXPECT_EQ(targets[0]["labels"]["__param_run"], targets[0]["labels"]["run"]);
 }
 

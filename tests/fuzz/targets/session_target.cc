@@ -285,8 +285,9 @@ class Sessions {
   void CheckPages() {
     const v1::StatusReply status = membership_.Status(now_);
     Check(v1::StatusReply().ParseFromString(status.SerializeAsString()), "status is no message");
-    for (const std::string& page : {StatusJson(status, history_, now_), TargetsJson(status, "h:1"),
-                                    HistoryJson(history_, "run", 10)}) {
+    for (const std::string& page :
+         {StatusJson(status, history_, now_), TargetsJson(status, history_.losses(), "h:1"),
+          HistoryJson(history_, "run", 10)}) {
       Check(nlohmann::json::accept(page), "a page is no JSON");
     }
   }
