@@ -62,6 +62,7 @@ class Running:
         self._begun_by, self._over_by = member.begun_by, member.over_by
         self._terminal, self._on_line = terminal, on_line
         self._label_of = member.label_of
+        self._has_bar = member.has_bar
         self._out = LineSplitter(lambda line: self._print(OUT, line))
         self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
@@ -73,8 +74,14 @@ class Running:
         def end():
             self._out.flush()
             self._err.flush()
+            self.remove_bar()
             on_end(self)
         self._process = processes.add(command, self._out.feed, self._err.feed, end)
+
+    def remove_bar(self):
+        """The others may go on for hours, and no other member draws a bar."""
+        if self._has_bar:
+            self._terminal.set_bar(b"")
 
     def _print(self, stream, line):
         label, line = self._label_of(line)
@@ -240,7 +247,6 @@ class Supervisor(ProcessSet):
         self._wind_up()  # in case all workers have ended already
         while self.running():
             self._handle_events(math.inf)
-        self._terminal.set_bar(b"")
         return self._exit_code
 
     def _handle_events(self, until):
@@ -268,6 +274,7 @@ class Supervisor(ProcessSet):
                 continue
             if not loss.ends_run:
                 member.loss = loss
+                member.remove_bar()
             elif not member.ended:
                 self._set_cause(EXIT_FAILED, f"{member.who} was lost: {loss.cause}")
 

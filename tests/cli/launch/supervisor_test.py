@@ -79,6 +79,28 @@ class SupervisorTest(unittest.TestCase):
         self.supervisor.run()
         self.assertEqual(self.terminal.bars, [b"10 %", b""])
 
+    def test_bar_of_a_member_that_is_lost_goes_while_the_others_go_on(self):
+        self.start(shell("server", "echo begun; exec sleep 1000", serves=True, begun_by=b"begun"))
+        self.await_lines(1)
+        self.start(shell("rank 0", r"printf '10 %%\r' >&2; kill -9 $$", has_bar=True,
+                         dispensable=True), shell("rank 1", "exec sleep 1000"))
+        self.assertTrue(self.supervisor.run_until(lambda: len(self.terminal.bars) == 2, LONG))
+        self.assertEqual(self.terminal.bars, [b"10 %", b""])
+        self.assertTrue(self.supervisor.running())
+        os.kill(os.getpid(), signal.SIGINT)
+        self.supervisor.run()
+
+    def test_bar_of_a_lost_member_that_still_exists_goes(self):
+        self.start(shell("rank 0", r"printf '10 %%\r' >&2; exec sleep 1000", has_bar=True,
+                         ranks=frozenset([0])))
+        self.assertTrue(self.supervisor.run_until(lambda: self.terminal.bars, LONG))
+        self.start(shell("server", "echo lost 0; exec sleep 1000", serves=True,
+                         losses_in=losses_in))
+        self.await_lines(1)
+        self.assertEqual(self.terminal.bars, [b"10 %", b""])
+        os.kill(os.getpid(), signal.SIGINT)
+        self.supervisor.run()
+
     def test_server_that_ended_before_the_workers_started_does_not_end_the_run(self):
         self.start(shell("server", "exit 0", serves=True))
         self.assertFalse(self.supervisor.run_until(lambda: False, LONG))
