@@ -120,7 +120,7 @@ export class StepChart {
   draw() {
     const {rows} = this.timeline;
     this.element.classList.toggle('empty', rows.length === 0);
-    if (rows.length === 0) return;
+    if (rows.length === 0) return this.clear();
     const columns = this.spec.columns();
     const options = {
       file: rows.map((row) => [centre(row), ...columns.map((column) => column(row))]),
@@ -134,6 +134,16 @@ export class StepChart {
     if (this.graph) this.graph.updateOptions(options);
     else this.create(options);
     this.placeCursor();
+  }
+
+  // Removes the lines of a run before. dygraphs would draw them again if the window changes.
+  clear() {
+    if (this.graph) this.graph.destroy();
+    this.graph = undefined;
+    this.line.hidden = true;
+    for (const name of ['min', 'max', 'now', 'text']) {
+      this.element.removeAttribute(`aria-value${name}`);
+    }
   }
 
   create(options) {

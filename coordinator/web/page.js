@@ -47,7 +47,9 @@ function pointsWanted() {
 // history fails, the page keeps the last one.
 async function ask() {
   const next = await fetchJson('status.json');
-  if (status !== null && next.run !== status.run) timeline.showAll();
+  // A run that is resumed keeps its id, but its steps begin anew.
+  const isOther = status !== null && (next.run !== status.run || next.epoch !== status.epoch);
+  if (isOther) timeline.showAll();
   status = next;
   setPhases(status);
   for (const {name, colour} of status.phases || []) {
@@ -187,11 +189,18 @@ function showTiles() {
   });
 }
 
+// Before the first step, perhaps after another run at this address.
+function clearValues() {
+  setText(byId('legend-caption'), 'Mean of the last steps');
+  keepChildren(byId('legend').tBodies[0], 0, makeLegendRow);
+  for (const id of ['beyond', 'loss-value', 'exposed-value', 'link-value']) setText(byId(id), '');
+}
+
 // Shows the values of the step under the cursor, or means over the last steps.
 function showValues() {
   const under = timeline.rows[timeline.cursor];
   const row = under || recentRow();
-  if (row === null) return;
+  if (row === null) return clearValues();
   setText(byId('legend-caption'), under ? stepName(under)
     : `Mean of the last ${count(row.steps)} ${row.steps === 1 ? 'step' : 'steps'}`);
   showLegend(row);

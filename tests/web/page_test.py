@@ -787,6 +787,33 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: self.text("#run") == "0123456789abcdef", "the next run")
         self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
 
+    def test_run_that_is_resumed_at_the_same_address_shows_its_own_steps(self):
+        coordinator = self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuemax") == "39", "the chart")
+        chart.send_keys(Keys.HOME, "+")
+        self.assertTrue(self.driver.find_element(By.ID, "whole").is_displayed())
+        coordinator.history = lambda _: {"points": [fake.point(step) for step in range(40, 43)]}
+        coordinator.status = fake.status(step=43, epoch=2)
+        self.wait(lambda: chart.get_attribute("aria-valuemax") == "42", "the resumed run")
+        self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
+
+    def test_another_run_without_steps_shows_no_numbers_of_the_one_before(self):
+        coordinator = self.open(fake.status(step=40))
+        self.wait(lambda: self.text("#loss-value") and self.canvas_colors("loss-chart"),
+                  "the numbers and the chart")
+        coordinator.history = lambda points: fake.history(0, points)
+        coordinator.status = fake.status(step=0, run="0123456789abcdef")
+        self.wait(lambda: not self.text("#loss-value"), "the next run")
+        self.assertEqual(self.texts("#legend tbody tr"), [])
+        self.assertEqual(self.text("#legend-caption"), "Mean of the last steps")
+        self.assertEqual([self.text(f"#{name}") for name in ("exposed-value", "link-value")],
+                         ["", ""])
+        self.assertEqual(self.canvas_colors("loss-chart"), {})
+        browser.show(self.driver, width=900)  # a chart that is left would draw itself again
+        self.wait(lambda: self.driver.execute_script("return innerWidth") == 900, "the new width")
+        self.assertEqual(browser.errors(self.driver), [])
+
     def test_another_run_without_steps_under_the_mouse_is_followed(self):
         coordinator = self.open(fake.status(step=40))
         chart = self.driver.find_element(By.ID, "time-chart")
