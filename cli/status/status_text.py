@@ -133,12 +133,18 @@ def besides(status, number):
             if own and address == own and rank is not None]
 
 
+def workers_compared(status):
+    """Returns how many workers have ranks with own work. A resumed run counts the steps of its
+    checkpoint before there is any; after a loss, one worker may carry all ranks."""
+    return len({text_at(rank, "address") or number_at(rank, "rank") for rank in status["ranks"]
+                if (number_at(rank, "work_seconds") or 0) > 0})
+
+
 def slowest_line(status):
     slowest = number_at(status, "slowest_rank")
     if slowest is None:
-        ranks_with_steps = sum(steps > 0 for steps in numbers_of(status, "steps_done"))
-        return ("slowest: none; the ranks' own work differs by chance only" if ranks_with_steps > 1
-                else "")
+        return ("slowest: none; the ranks' own work differs by chance only"
+                if workers_compared(status) > 1 else "")
     line = f"slowest: rank {slowest:.0f}"
     shared = besides(status, slowest)
     if shared:

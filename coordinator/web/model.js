@@ -100,6 +100,13 @@ export function besides(status, rank) {
   return others.filter((other) => other.address === rank.address).map((other) => other.rank);
 }
 
+// Returns how many workers have these ranks. A rank without an address has a worker of its own.
+export const workersOf = (ranks) => new Set(ranks.map((rank) => rank.address || rank.rank)).size;
+
+// Whether ranks of two workers have done steps.
+export const canCompare = (status) =>
+  workersOf((status.ranks || []).filter((rank) => number(rank.work_seconds) > 0)) > 1;
+
 // The rank with the longest own work, compared with the median of the others that other workers
 // carry: {rank, work, others, excess (seconds), share}. null without two ranks to compare.
 export function slowest(status) {

@@ -5,7 +5,7 @@ import {lineColor, phaseColor, scaleOf, stackColors, stackColumns, StepChart,
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
 import {showLosses} from './losses.js';
-import {BESIDE, EXPOSED, meanOfLast, rowsOf, secondsLeft, setPhases, slowest, STACK,
+import {BESIDE, canCompare, EXPOSED, meanOfLast, rowsOf, secondsLeft, setPhases, slowest, STACK,
         STRAGGLER_SHARE, toneOf} from './model.js';
 import {goneNotice, noticeOf} from './notice.js';
 import {showRanks} from './ranks.js';
@@ -145,8 +145,7 @@ function showProgress() {
   setText(byId('progress-text'), progressText());
 }
 
-const noSlowest = () =>
-  (status.ranks || []).length < 2 ? 'nothing to compare' : 'no rank stands out';
+const noSlowest = () => canCompare(status) ? 'no rank stands out' : 'nothing to compare';
 
 // Each tile: [name, value, note, tone].
 function tiles() {

@@ -4,7 +4,8 @@ import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {count, loss, NONE, percent, rate, seconds} from './format.js';
 import {namesOf} from './losses.js';
-import {besides, EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+import {besides, canCompare, EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf,
+        workersOf} from './model.js';
 
 // A running rank without a message for this long is marked as silent. Workers send one per second.
 export const SILENT_SECONDS = 3;
@@ -20,9 +21,13 @@ export function slowestSentence(status) {
   const ranks = status.ranks || [];
   if (ranks.length < 2) return '';
   const slow = slowest(status);
+  if (slow === null && canCompare(status)) {
+    return 'The ranks are even: their own work differs by chance only.';
+  }
   if (slow === null) {
-    return ranks.filter((rank) => rank.work_seconds > 0).length < 2 ? 'Nothing to compare yet.' :
-      'The ranks are even: their own work differs by chance only.';
+    const isOne = workersOf(ranks) === 1 && ranks.length === status.world_size;
+    return isOne ? 'One worker carries all ranks, so there is nothing to compare.'
+                 : 'Nothing to compare yet.';
   }
   const more = `${percent(slow.share)} more than the median of the others`;
   if (slow.share < STRAGGLER_SHARE) {

@@ -443,6 +443,12 @@ class PageTest(unittest.TestCase):
         self.assertIn("Rank 1 holds up the others: its own work takes 900 ms per iteration, 600 ms",
                       self.text("#slowest"))
 
+    def test_worker_that_carries_all_ranks_is_compared_with_none(self):
+        self.open(fake.with_loss(fake.status(step=30, ranks=2, slowest_rank=None), lost=0, by=1))
+        self.assertEqual(self.text("#slowest"),
+                         "One worker carries all ranks, so there is nothing to compare.")
+        self.assertEqual(self.tiles()["Slowest rank"], ("–", "nothing to compare"))
+
     def test_loss_that_nobody_carries_on_has_no_cost(self):
         status = fake.with_loss(fake.status(step=30))
         status["failures"]["last"][0].update(carriers=[], seconds_lost=None, first_step=None)

@@ -263,6 +263,17 @@ class Lines(unittest.TestCase):
             rank.update(steps_done=0, work_seconds=0)
         self.assertNotIn("slowest", text_of(status))
 
+    def test_resumed_run_before_its_first_step_says_nothing_of_the_slowest(self):
+        status = running(slowest_rank=None)
+        for rank in status["ranks"]:
+            rank["work_seconds"] = 0
+        self.assertNotIn("slowest", text_of(status))
+
+    def test_ranks_of_one_worker_are_not_compared(self):
+        status = running(slowest_rank=None)
+        status["ranks"][0]["address"] = status["ranks"][1]["address"]
+        self.assertNotIn("slowest", text_of(status))
+
     def test_slowest_rank_that_is_alone_is_compared_with_none(self):
         status = running()
         del status["ranks"][0]
