@@ -69,6 +69,7 @@ void ProgressReporter::Finish() {
 
 // The first iteration warms up, so it is dropped as soon as there is another.
 void ProgressReporter::Remember(const StepRecord& record) {
+  if (done_ == 0) before_ = static_cast<int64_t>(record.step.value());
   if (done_ == 1 || recent_.size() == kRecent) recent_.pop_front();
   recent_.push_back({record.samples, record.iteration, record.phases[Phase::kCommunication]});
   ++done_;
@@ -108,7 +109,7 @@ void ProgressReporter::PrintAverage() {
   average_printed_ = true;
   if (options_.print_every == 0) return;
   const int64_t last = std::min(done_, kLastAveraged);
-  PrintLine(FormatAverage(last, since_first_ / (last - 1)));
+  PrintLine(FormatAverage(before_ + 2, before_ + last, since_first_ / (last - 1)));
 }
 
 void ProgressReporter::PrintLine(absl::string_view line) {

@@ -43,7 +43,8 @@ struct ProgressOptions {
 };
 
 // Prints the progress of training: loss, speed, share of time in communication, time left, and once
-// the average iteration time over iterations 2 to 40. Not thread-safe.
+// the average iteration time over iterations 2 to 40, or, after a checkpoint of K, K + 2 to K + 40.
+// Not thread-safe.
 class ProgressReporter {
  public:
   // `out` must outlive this object.
@@ -80,6 +81,7 @@ class ProgressReporter {
   std::ostream& out_;
   std::deque<Sample> recent_;   // at most 20; the first iteration only until the second
   int64_t done_ = 0;            // iterations
+  int64_t before_ = 0;          // iterations of the checkpoint that the run resumed
   absl::Duration since_first_;  // sum of iterations 2 to done_, at most 40
   absl::Duration since_drawn_;  // sum of iterations after the last drawing
   bool drawn_ = false;          // a bar is on the screen

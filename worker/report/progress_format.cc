@@ -72,9 +72,9 @@ std::string FormatEpoch(const EpochRow& row, int64_t epochs) {
                       row.test.has_value() ? "  test " + Words(*row.test) : "");
 }
 
-std::string FormatAverage(int64_t last_iteration, absl::Duration mean) {
-  return absl::StrCat("average iteration time over iterations 2 to ", last_iteration, ": ",
-                      Seconds(absl::ToDoubleSeconds(mean)));
+std::string FormatAverage(int64_t first_iteration, int64_t last_iteration, absl::Duration mean) {
+  return absl::StrCat("average iteration time over iterations ", first_iteration, " to ",
+                      last_iteration, ": ", Seconds(absl::ToDoubleSeconds(mean)));
 }
 
 std::string Padded(absl::string_view line, int width) {

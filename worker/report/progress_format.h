@@ -48,8 +48,8 @@ std::string FormatBar(const Progress& progress, int width, bool colour);
 // was evaluated, also "  test loss 2.3401  accuracy 13.57 %".
 std::string FormatEpoch(const EpochRow& row, int64_t epochs);
 
-// "average iteration time over iterations 2 to 40: 0.512 s", as the course asks.
-std::string FormatAverage(int64_t last_iteration, absl::Duration mean);
+// "average iteration time over iterations 2 to 40: 0.512 s", as the course asks. Counts from 1.
+std::string FormatAverage(int64_t first_iteration, int64_t last_iteration, absl::Duration mean);
 
 // Returns `line` padded to `width` - 1 columns, so that it covers a bar.
 std::string Padded(absl::string_view line, int width);

@@ -104,7 +104,7 @@ TEST(FormatBar, Colour_TakesNoColumns) {
 }
 
 TEST(FormatAverage, Example_IsTheCoursesSentence) {
-  EXPECT_EQ(FormatAverage(40, absl::Milliseconds(512)),
+  EXPECT_EQ(FormatAverage(2, 40, absl::Milliseconds(512)),
             "average iteration time over iterations 2 to 40: 0.512 s");
 }
 

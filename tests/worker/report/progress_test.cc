@@ -165,7 +165,7 @@ TEST(ProgressReporter, Plain_ResumedRun_CountsIterationsOfTheWholeRun) {
   EXPECT_THAT(Lines(out.str()),
               ElementsAre("epoch 1/2 iteration 40/50 loss 0.0000  0.500 s/iteration  512 images/s  "
                           "communication 0 %  left 10 s",
-                          "average iteration time over iterations 2 to 4: 0.500 s"));
+                          "average iteration time over iterations 40 to 42: 0.500 s"));
 }
 
 TEST(ProgressReporter, Plain_OneIteration_HasNoAverage) {
