@@ -126,6 +126,16 @@ class Dashboards(unittest.TestCase):
 
         self.check_each_panel(check)
 
+    def test_counts_since_a_start_are_called_so(self):
+        counts = re.compile(rf"max_over_time\(gradwire_\w+_total|^({'|'.join(GAUGES)})\b")
+
+        def check(panel):
+            if panel["type"] != "table" and any(counts.search(target["expr"])
+                                                for target in panel["targets"]):
+                self.assertRegex(panel["description"], r"\b[Ss]ince\b")
+
+        self.check_each_panel(check)
+
     def test_steps_of_a_run_are_read_only_if_they_are_known(self):
         def check(panel):
             for target in panel["targets"]:
