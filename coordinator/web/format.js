@@ -44,6 +44,11 @@ export function count(value) {
   return isNumber(value) ? Math.round(value).toLocaleString('en') : NONE;
 }
 
+// Like count, but a few have three significant digits: "0.214", "2.5", "1,234".
+export function amount(value) {
+  return isNumber(value) && Math.abs(value) < 99.95 ? digits(value) : count(value);
+}
+
 export function loss(value) {
   if (!isNumber(value)) return NONE;
   if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5)) {

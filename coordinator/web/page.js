@@ -3,7 +3,7 @@
 import {lineColor, phaseColor, scaleOf, stackColors, stackColumns, StepChart,
         Timeline} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
-import {clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
+import {amount, clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
 import {showLosses} from './losses.js';
 import {BESIDE, canCompare, EXPOSED, meanOfLast, rowsOf, secondsLeft, setPhases, slowest, STACK,
         STRAGGLER_SHARE, toneOf} from './model.js';
@@ -161,7 +161,7 @@ function tiles() {
     ['Iteration', seconds(row.seconds), over, 'quiet'],
     ['Exposed communication', percent(row.exposed),
      `${seconds(row.phases[EXPOSED])} of ${seconds(row.seconds)}`, 'quiet'],
-    ['Throughput', `${count(row.samplesPerSecond)} samples/s`, 'all ranks', 'quiet'],
+    ['Throughput', `${amount(row.samplesPerSecond)} samples/s`, 'all ranks', 'quiet'],
     ['Loss', loss(row.loss), over, Number.isFinite(row.loss) || !tellsLoss() ? 'quiet' : 'bad'],
     ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
     ['Slowest rank', slow === null ? NONE : `rank ${slow.rank}`,

@@ -201,6 +201,11 @@ class PageTest(unittest.TestCase):
         # 156 steps of 625 ms.
         self.assertIn(" · 1 min 38 s left, until about ", self.text("#progress-text"))
 
+    def test_throughput_below_one_sample_per_second_is_not_none(self):
+        slow = {step: {"samples_per_second": 0.25} for step in range(40)}
+        self.open(fake.status(step=40), self.steady(40, points=slow))
+        self.assertEqual(self.tiles()["Throughput"], ("0.25 samples/s", "all ranks"))
+
     def test_merged_steps_count_as_many_and_loss_that_is_not_known_not_at_all(self):
         points = {0: {"steps": 10}, 1: {"step": 10, "steps": 5, "iteration_seconds": 1, "loss": None},
                   2: {"step": 15, "steps": 5, "iteration_seconds": 2, "loss": 5.0}}
@@ -727,6 +732,8 @@ class PageTest(unittest.TestCase):
                             119: "119 s", 150: "2 min 30 s"},
                 "percent": {0.0123: "1.2 %", 0.129: "13 %"},
                 "count": {1234567.4: "1,234,567"},
+                "amount": {0: "0", 0.2141: "0.214", 2.5: "2.5", 99.94: "99.9", 99.96: "100",
+                           1234.4: "1,234"},
                 "loss": {0: "0", 0.000123: "1.23e-4", 2.34567: "2.346", 123456: "1.23e+5"},
                 "rate": {999.4: "999 B/s", 999.6: "1 kB/s", 1234567890: "1.23 GB/s"}}.items():
             shown = self.driver.execute_async_script("""
