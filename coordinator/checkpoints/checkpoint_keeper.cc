@@ -14,6 +14,9 @@
 namespace gradwire {
 namespace {
 
+// The workers make their last copies at about the same time, each when it is through.
+constexpr absl::Duration kNewerWithin = absl::Seconds(2);
+
 // Returns the number before the first '/', of a key that begins with a rank; 0 if there is none.
 int RankOf(const std::string& key) {
   int rank = 0;
@@ -93,6 +96,7 @@ void CheckpointKeeper::Order(SaveState save) {
   none.step = replaced->step;
   none.generation = replaced->generation;
   none.status = absl::CancelledError("a newer one is written instead");
+  none.replaced = true;
   on_kept_(none);
 }
 
@@ -110,8 +114,18 @@ void CheckpointKeeper::Run() {
       if (!order_) return;
       save.swap(order_);
     }
-    on_kept_(Keep(*save));
+    KeptCheckpoint kept = Keep(*save);
+    if (absl::IsUnavailable(kept.status)) kept.replaced = AwaitNewer(kept.step);
+    on_kept_(kept);
   }
+}
+
+bool CheckpointKeeper::AwaitNewer(Step step) {
+  const absl::Time deadline = SteadyNow() + kNewerWithin;
+  MutexLock lock(&mutex_);
+  while (!order_ && !stopping_ && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  return order_ && order_->step > step;
 }
 
 KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {

@@ -27,6 +27,7 @@ struct KeptCheckpoint {
   Step step;                  // the first that is not part of it
   Generation generation;      // in which the workers copied it
   absl::Status status;        // OK: it is published, or was before
+  bool replaced = false;      // not written, because a newer one is written in its place
   absl::Status deleted = {};  // of older ones; not OK: some are still there
   int64_t bytes = 0;          // of its tensors
   absl::Duration took;        // from the workers' copies to the published folder
@@ -73,6 +74,9 @@ class CheckpointKeeper {
  private:
   void Run();
   KeptCheckpoint Keep(const SaveState& save);
+  // After the workers did not give the copies before `step`: whether a later one is ordered.
+  // Workers give up a copy only for the one after the last step.
+  bool AwaitNewer(Step step);
   // Whether this coordinator has published this step, and the checkpoint is sound.
   bool HasOwn(Step step) const;
   absl::Status Write(const SaveState& save, StatePlan plan,

@@ -63,6 +63,9 @@ void Coordinator::OnKept(const KeptCheckpoint& kept) {
       spdlog::warn("{}an older checkpoint is still there: {}", log_prefix_,
                    std::string(kept.deleted.message()));
     }
+  } else if (kept.replaced) {
+    spdlog::info("{}no checkpoint before step {}, because a newer one is written in its place",
+                 log_prefix_, kept.step.value());
   } else {
     spdlog::warn("{}no checkpoint before step {}: {}", log_prefix_, kept.step.value(),
                  std::string(kept.status.message()));

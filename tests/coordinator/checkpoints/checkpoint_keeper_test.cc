@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -187,7 +188,25 @@ TEST_F(CheckpointKeeperTest, Order_TwoMoreWhileOneIsWritten_TheOlderOfThemIsGive
   EXPECT_EQ(given_up[0].step, Step(20));
   EXPECT_EQ(given_up[0].generation, Generation(20));
   EXPECT_TRUE(absl::IsCancelled(given_up[0].status)) << given_up[0].status;
+  EXPECT_TRUE(given_up[0].replaced);
   goes_on.set_value();
+}
+
+// After the last step, a worker gives up a copy that is not saved yet.
+TEST_F(CheckpointKeeperTest, Order_WorkersHoldALaterStepNow_ItsPlaceIsTaken) {
+  std::promise<KeptCheckpoint> earlier, later;
+  CheckpointKeeper keeper(OptionsWith(3), [&](const KeptCheckpoint& one) {
+    (one.step == Step(kStep) ? later : earlier).set_value(one);
+  });
+  SaveState save = Order({&first_});
+  save.step = Step(8);
+  keeper.Order(std::move(save));
+  while (first_.calls() == 0) std::this_thread::yield();  // it is refused
+  keeper.Order(Order({&first_}));
+  const KeptCheckpoint given_up = earlier.get_future().get();
+  EXPECT_FALSE(given_up.status.ok());
+  EXPECT_TRUE(given_up.replaced);
+  EXPECT_EQ(later.get_future().get().status, absl::OkStatus());
 }
 
 TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
@@ -264,6 +283,7 @@ TEST_F(CheckpointKeeperTest, Order_OnlyHolderOfATensorLost_LeavesNothing) {
   const KeptCheckpoint kept = Keep(save);
   EXPECT_EQ(kept.status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(kept.status.message()), HasSubstr("'1/buffers/mean' of section ranks"));
+  EXPECT_FALSE(kept.replaced);
   EXPECT_THAT(Steps(), IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -87,16 +88,20 @@ class CoordinatorCheckpointsTest : public ::testing::Test {
     ASSERT_TRUE(session_->Join(hello).ok());
   }
   void StopServing() { donor_.Shutdown(); }
-  // Says that the worker has a copy before `step`, kEvery or twice that. Returns whether it was
-  // written.
-  bool Keep(uint64_t step) {
-    std::future<bool> saved = saved_[step / kEvery - 1].get_future();
+  // Says that the worker has a copy before `step`.
+  void Offer(uint64_t step) {
     v1::Holds holds;
     holds.set_step(step);
     holds.set_generation(1);
     holds.set_total_steps(100);
     *holds.mutable_sections() = state_->catalog().sections();
     session_->ReportHolds(holds);
+  }
+  // Says that the worker has a copy before `step`, kEvery or twice that. Returns whether it was
+  // written.
+  bool Keep(uint64_t step) {
+    std::future<bool> saved = saved_[step / kEvery - 1].get_future();
+    Offer(step);
     if (saved.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
       ADD_FAILURE() << "nothing was said of the copy before step " << step;
       return false;
@@ -136,8 +141,10 @@ class CoordinatorCheckpointsTest : public ::testing::Test {
 
   const testing::TempDir dir_;
   const std::shared_ptr<ZeroState> state_ = std::make_shared<ZeroState>();
+  std::atomic<Step> given_up_{Step(0)};  // the worker has no copy before this step any more
   StateService service_{
-      [this](const RunId&, Step, Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+      [this](const RunId&, Step step, Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+        if (step == given_up_) return absl::FailedPreconditionError("another step");
         return std::shared_ptr<SharedState>(state_);
       }};
   GrpcServer donor_;
@@ -174,6 +181,19 @@ TEST_F(CoordinatorCheckpointsTest, NextOneFails_LastOneStaysAndTheEventSaysWhy) 
   EXPECT_EQ(event["step"], 8);
   EXPECT_THAT(event["text"].get<std::string>(),
               HasSubstr("no checkpoint before step 8: no worker is left that holds tensor"));
+}
+
+// As after the last step, if the copy before it was not written yet.
+TEST_F(CoordinatorCheckpointsTest, NewerOneIsWrittenInItsPlace_IsNoFailure) {
+  std::future<bool> first = saved_[0].get_future();
+  given_up_ = Step(4);
+  Offer(4);
+  EXPECT_TRUE(Keep(8));
+  EXPECT_FALSE(first.get());
+  const std::string metrics = Metrics();
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoint_step 8\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_checkpoints_total{result=\"failed\"} 0\n"));
+  EXPECT_EQ(Status()["events"].back()["kind"], "started");
 }
 
 // As if the disk takes longer than from one checkpoint to the next.
