@@ -170,11 +170,11 @@ def coordinator_line(status):
     return f"coordinator: {mean * 1000:.1f} ms an iteration on average: {parts}"
 
 
-def cost_text(what):
+def cost_text(what, is_over):
     """Returns "0.412 s lost (computing 0.321, waiting 0.041, …)", of the worker that lost most."""
     seconds = number_at(what, "seconds_lost")
     if seconds is None:
-        return "its cost is not known yet"
+        return "its cost is not known" if is_over else "its cost is not known yet"
     parts = ((name, number_at(what, "seconds_lost_by_phase", name)) for name in PHASES)
     parts = ", ".join(f"{name} {part:.3f}" for name, part in parts if part is not None)
     return f"{seconds:.3f} s lost" + (f" ({parts})" if parts else "")
@@ -186,7 +186,8 @@ def process_text(what):
     return text_at(what, "address") + (f", process {pid:.0f}" if pid else "")
 
 
-def loss_line(loss, has_next=False):
+def loss_line(loss, has_next, is_over):
+    """`has_next`: the run also went on after a later loss."""
     process = process_text(loss)
     line = (f"  {ranks_at(loss, 'ranks')}" + (f" ({process})" if process else "") +
             f" in step {number_at(loss, 'step') or 0:.0f}: {text_at(loss, 'cause')}")
@@ -195,7 +196,7 @@ def loss_line(loss, has_next=False):
                              for carrier in list_at(loss, "carriers")):
         # The workers went on only in the view after the next loss, and reported that one.
         skipped = has_next and number_at(loss, "seconds_lost") is None
-        cost = "its cost counts with the next loss" if skipped else cost_text(loss)
+        cost = "its cost counts with the next loss" if skipped else cost_text(loss, is_over)
         line += f"; then {carriers}; {cost}"
     return line
 
@@ -208,7 +209,10 @@ def loss_lines(status):
     seconds = number_at(status, "failures", "seconds_lost") or 0
     count = number_at(status, "failures", "losses") or len(losses)
     head = f"lost: {count:.0f} {'worker' if count == 1 else 'workers'}, {seconds:.3f} s lost in all"
-    return ["", head, *(loss_line(loss, loss is not losses[-1]) for loss in losses[-SHOWN_EVENTS:])]
+    went_on = [bool(list_at(loss, "carriers")) for loss in losses]
+    lines = [loss_line(loss, any(went_on[place:]), has_ended(status))
+             for place, loss in enumerate(losses, 1)]
+    return ["", head, *lines[-SHOWN_EVENTS:]]
 
 
 def columns_of(status):

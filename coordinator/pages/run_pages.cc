@@ -166,9 +166,11 @@ Json CoordinatorJson(const RunHistory& history) {
 Json CheckpointJson(const RunHistory& history, absl::Time now) {
   const std::optional<LastCheckpoint> last = history.checkpoint();
   if (!last) return nullptr;
+  // A clock may have been set back.
+  const absl::Duration age = std::max(now - last->time, absl::ZeroDuration());
   return {{"step", last->step.value()},
           {"time", UnixSeconds(last->time)},
-          {"age_seconds", absl::ToDoubleSeconds(now - last->time)},
+          {"age_seconds", absl::ToDoubleSeconds(age)},
           {"bytes", last->bytes},
           {"seconds", absl::ToDoubleSeconds(last->took)}};
 }

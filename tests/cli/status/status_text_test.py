@@ -185,6 +185,13 @@ class Lines(unittest.TestCase):
         text = text_of(running(failures={"losses": 2, "last": [unknown, dict(unknown)]}))
         self.assertRegex(text, r"its cost counts with the next loss\n.*its cost is not known yet\n")
 
+    def test_loss_before_one_that_ended_the_run_has_no_cost_that_could_still_come(self):
+        unknown = self.loss(seconds_lost=None, seconds_lost_by_phase=None)
+        last = {**unknown, "carriers": [], "generation": None}
+        text = text_of(running(state="aborted", failures={"losses": 2, "last": [unknown, last]}))
+        self.assertRegex(text, r"its cost is not known\n.*its session stream broke\n")
+        self.assertNotIn("counts with", text)
+
     def test_each_loss_has_its_own_cost_where_it_is_known(self):
         losses = [self.loss(seconds_lost=cost, seconds_lost_by_phase=None) for cost in (0.25, 1.5)]
         text = text_of(running(failures={"losses": 2, "last": losses}))

@@ -333,6 +333,11 @@ TEST(PointsOfQuery, NoNumber_InvalidArgument) {
   EXPECT_FALSE(PointsOfQuery("points=0").ok());
 }
 
+TEST_F(RunPagesTest, StatusJson_ClockWasSetBackAfterACheckpoint_ItsAgeIsZero) {
+  history_.SetCheckpoint({Step(10), now_ + absl::Seconds(60), 500, absl::Seconds(1)});
+  EXPECT_EQ(Status()["checkpoint"]["age_seconds"], 0);
+}
+
 TEST_F(RunPagesTest, StatusJson_SecondCheckpoint_IsTheLastWithItsAge) {
   EXPECT_TRUE(Status()["checkpoint"].is_null());
   history_.SetCheckpoint({Step(10), now_ - absl::Seconds(60), 500, absl::Seconds(1)});
