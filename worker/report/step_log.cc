@@ -1,6 +1,11 @@
 #include "worker/report/step_log.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/memory/memory.h"
@@ -26,6 +31,25 @@ nlohmann::ordered_json CarriersJson(const ViewChange& change) {
         {{"ranks", Numbers(adoption.by.ranks)}, {"adopted", Numbers(adoption.ranks)}});
   }
   return carriers;
+}
+
+// Lines are shorter.
+constexpr int64_t kLongestLine = 64 << 10;
+
+// Removes a last line without its end: no reader could take the line that is appended to it.
+void RemovePartOfLine(const std::string& path) {
+  struct stat info = {};
+  const bool is_file = stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!is_file || OwnDescriptor(path).has_value()) return;
+  const int64_t begin = std::max<int64_t>(0, info.st_size - kLongestLine);
+  std::string last(static_cast<size_t>(info.st_size - begin), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(begin);
+  if (!file.read(&last[0], static_cast<std::streamsize>(last.size()))) return;
+  const size_t end = last.rfind('\n');
+  if (end == std::string::npos && begin > 0) return;
+  const int64_t whole = begin + (end == std::string::npos ? 0 : static_cast<int64_t>(end) + 1);
+  if (whole < info.st_size && truncate(path.c_str(), whole) != 0) return;  // Write will tell
 }
 
 }  // namespace
@@ -69,6 +93,8 @@ absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, b
   // Several ranks of a worker may share a file, so each line is appended.
   if (!goes_on) {
     if (std::FILE* const emptied = OpenOutput(path, "w")) std::fclose(emptied);
+  } else {
+    RemovePartOfLine(std::string(path));
   }
   std::FILE* const file = OpenOutput(path, "a");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));

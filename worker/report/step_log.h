@@ -51,8 +51,8 @@ std::string ToJsonLine(Rank rank, const Recovery& recovery);
 // can be followed and survives a crash of this process. Not thread-safe.
 class StepLog {
  public:
-  // Empties the file if it exists, or, if it `goes_on`, appends to it. InvalidArgument "cannot
-  // write PATH: …".
+  // Empties the file if it exists, or, if it `goes_on`, appends to it, after it has removed a last
+  // line that a full disk cut short. InvalidArgument "cannot write PATH: …".
   static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path,
                                                        bool goes_on = false);
 

@@ -125,6 +125,23 @@ TEST(StepLog, Open_OldFileOfARunThatGoesOn_KeepsItAndAppends) {
   EXPECT_EQ(ReadFile(dir.File("log")), "old\nnew\n");
 }
 
+TEST(StepLog, Open_LastLineOfARunThatGoesOnWasCutShort_RemovesIt) {
+  const TempDir dir;
+  for (const char* cut : {"{\"step\":1", "old\n{\"step\":1"}) {
+    testing::WriteFile(dir.File("log"), cut);
+    ASSERT_TRUE((*StepLog::Open(dir.File("log"), /*goes_on=*/true))->Write("new\n").ok());
+    EXPECT_EQ(ReadFile(dir.File("log")), *cut == 'o' ? "old\nnew\n" : "new\n");
+  }
+}
+
+TEST(StepLog, Open_LinesOfALongFile_AreKept) {
+  const TempDir dir;
+  const std::string lines = std::string(100'000, 'x') + "\n" + std::string(1000, 'y') + "\n";
+  testing::WriteFile(dir.File("log"), lines + "z");
+  ASSERT_TRUE(StepLog::Open(dir.File("log"), /*goes_on=*/true).ok());
+  EXPECT_EQ(ReadFile(dir.File("log")), lines);
+}
+
 TEST(StepLog, Open_NoSuchFolder_NamesPathAndCause) {
   const TempDir dir;
   const std::string path = dir.File("missing/log");
