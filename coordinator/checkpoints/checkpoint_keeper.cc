@@ -115,7 +115,7 @@ void CheckpointKeeper::Run() {
       save.swap(order_);
     }
     KeptCheckpoint kept = Keep(*save);
-    if (absl::IsUnavailable(kept.status)) kept.replaced = AwaitNewer(kept.step);
+    if (absl::IsFailedPrecondition(kept.status)) kept.replaced = AwaitNewer(kept.step);
     on_kept_(kept);
   }
 }

@@ -74,8 +74,8 @@ class CheckpointKeeper {
  private:
   void Run();
   KeptCheckpoint Keep(const SaveState& save);
-  // After the workers did not give the copies before `step`: whether a later one is ordered.
-  // Workers give up a copy only for the one after the last step.
+  // After a worker had given up its copy before `step`: whether a later one is ordered. Workers do
+  // so for the copy after the last step.
   bool AwaitNewer(Step step);
   // Whether this coordinator has published this step, and the checkpoint is sound.
   bool HasOwn(Step step) const;

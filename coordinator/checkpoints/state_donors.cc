@@ -56,8 +56,9 @@ absl::Status StateDonors::Fetch(const StatePlan& plan, int part, absl::Span<uint
       const std::string& key = section.tensors[static_cast<size_t>(ranges[i].tensor)].key;
       Donor* const holder = Select(section.name, key, static_cast<size_t>(part));
       if (holder == nullptr) {
-        return absl::UnavailableError(absl::StrCat("no worker is left that holds tensor '", key,
-                                                   "' of section ", section.name));
+        const std::string none = absl::StrCat("no worker is left that holds tensor '", key,
+                                              "' of section ", section.name);
+        return gave_up_ ? absl::FailedPreconditionError(none) : absl::UnavailableError(none);
       }
       if (donor == nullptr) donor = holder;
       if (holder != donor) break;
@@ -73,6 +74,7 @@ absl::Status StateDonors::Fetch(const StatePlan& plan, int part, absl::Span<uint
       continue;
     }
     donor->lost = true;
+    gave_up_ = gave_up_ || absl::IsFailedPrecondition(fetched);
     spdlog::warn("{}; other workers are asked", std::string(fetched.message()));
   }
   return absl::OkStatus();

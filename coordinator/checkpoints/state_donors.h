@@ -21,7 +21,8 @@ class StateDonors {
   StateDonors(const SaveState& save, const RunId& run_id, const Security& security);
 
   // Fills `out`, as many bytes as the part has. Donors take turns by part. One that fails is not
-  // asked again, and the log says so. Unavailable if no worker is left that holds some tensor.
+  // asked again, and the log says so. If no worker is left that holds some tensor:
+  // FailedPrecondition if one had given up its copy, else Unavailable.
   absl::Status Fetch(const StatePlan& plan, int part, absl::Span<uint8_t> out);
 
  private:
@@ -35,6 +36,7 @@ class StateDonors {
   Donor* Select(const std::string& section, const std::string& key, size_t turn);
 
   std::vector<Donor> donors_;
+  bool gave_up_ = false;  // a worker had another copy, or none
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> holders_;
 };
 

@@ -204,9 +204,17 @@ TEST_F(CheckpointKeeperTest, Order_WorkersHoldALaterStepNow_ItsPlaceIsTaken) {
   while (first_.calls() == 0) std::this_thread::yield();  // it is refused
   keeper.Order(Order({&first_}));
   const KeptCheckpoint given_up = earlier.get_future().get();
-  EXPECT_FALSE(given_up.status.ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(given_up.status)) << given_up.status;
   EXPECT_TRUE(given_up.replaced);
   EXPECT_EQ(later.get_future().get().status, absl::OkStatus());
+}
+
+TEST_F(CheckpointKeeperTest, Order_WorkersGaveItUpAndNoLaterOneComes_IsNotReplaced) {
+  SaveState save = Order({&first_});
+  save.step = Step(8);
+  const KeptCheckpoint kept = Keep(std::move(save));
+  EXPECT_TRUE(absl::IsFailedPrecondition(kept.status)) << kept.status;
+  EXPECT_FALSE(kept.replaced);
 }
 
 TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
@@ -283,7 +291,6 @@ TEST_F(CheckpointKeeperTest, Order_OnlyHolderOfATensorLost_LeavesNothing) {
   const KeptCheckpoint kept = Keep(save);
   EXPECT_EQ(kept.status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(kept.status.message()), HasSubstr("'1/buffers/mean' of section ranks"));
-  EXPECT_FALSE(kept.replaced);
   EXPECT_THAT(Steps(), IsEmpty());
 }
 
