@@ -474,6 +474,27 @@ TEST_F(ResumeTest, CheckpointThatIsWritten_IsCommittedByALaterStep) {
   });
 }
 
+// The bytes of the program take so long to write that the first copy is still in use.
+TEST_F(ResumeTest, Close_LastStepIsDueWhileAnEarlierCopyIsInUse_KeepsItsState) {
+  KeepCheckpoints();
+  RunRanksWell(1, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    ddp.attach("large", {[] { return std::string(64 << 20, 'x'); }, [](const std::string&) {}, {}});
+    for (int64_t step = ddp.resume(); step < 2 * kEvery; ++step) {
+      net->zero_grad();
+      net->Loss(step).backward();
+      sgd.step();
+      ddp.end_step();
+    }
+    group->close();
+  });
+  EXPECT_TRUE(HasCheckpoint(kEvery));
+  EXPECT_TRUE(HasCheckpoint(2 * kEvery));
+}
+
 // Else each rank would wait at the end for a checkpoint that none can make.
 TEST_F(ResumeTest, Close_RanksWithOtherNumbersOfSteps_WaitsForNoCheckpoint) {
   KeepCheckpoints();

@@ -35,12 +35,24 @@ bool StateKeeper::IsLast(Step next) const {
 }
 
 void StateKeeper::BeforeStep(Step next, const View& view) {
+  TellPutOff();
   if (!view.keeps_state || !schedule_.Take(next, view.generation, owner_->IsAtBorder())) return;
   if (reader_.has_value() && next == resumed_) return;  // it is that of the checkpoint
   const absl::optional<Step> kept = held_->step();
   if (!kept.has_value() || IsLast(next)) return Copy(next, view);
-  Decline(next, view.generation,
-          absl::StrCat("the copy before step ", kept->value(), " is still in use"));
+  put_off_ = Declined{next, view.generation,
+                      absl::StrCat("the copy before step ", kept->value(), " is still in use")};
+  if (!MayBeLast()) TellPutOff();
+}
+
+// The number of a program's steps is not known, and the coordinator takes no copy of a step that
+// was declined. With a copy before each step the decline cannot wait, because the other ranks need
+// room for the next one.
+bool StateKeeper::MayBeLast() const { return run_.total_steps == 0 && run_.checkpoint_every != 1; }
+
+void StateKeeper::TellPutOff() {
+  if (put_off_.has_value()) Decline(put_off_->step, put_off_->generation, put_off_->why);
+  put_off_.reset();
 }
 
 // Else the others would keep their copies, and have no room for the next one.
@@ -74,6 +86,7 @@ void StateKeeper::Copy(Step next, const View& view) {
 
 absl::Status StateKeeper::AwaitLast(Step last, const View& view, absl::Duration patience) {
   if (!view.keeps_state || resumed_ == last) return absl::OkStatus();
+  put_off_.reset();  // it was the last one, which is copied here
   // The coordinator may be fetching the copy of an earlier view.
   const bool copied = copied_ == last && (copied_in_ == view.generation || held_->step() == last);
   if (!copied) Copy(last, view);

@@ -67,6 +67,10 @@ class StateKeeper {
   // Tells the coordinator that there will be no copy before `step`.
   void Decline(Step step, Generation generation, const std::string& why);
   bool IsLast(Step next) const;
+  // Whether the step that was due may turn out to be the last one.
+  bool MayBeLast() const;
+  // Declines the step of `put_off_`, if there is one.
+  void TellPutOff();
 
   StateOwner* const owner_;
   const Run run_;
@@ -76,6 +80,13 @@ class StateKeeper {
   // Step and generation of the last copy.
   Step copied_;
   Generation copied_in_;
+  // A copy that was not made. The coordinator receives the decline when a later step begins.
+  struct Declined {
+    Step step;
+    Generation generation;
+    std::string why;
+  };
+  absl::optional<Declined> put_off_;
 
   std::unique_ptr<StateFetcher> fetcher_;
   absl::optional<StateReader> reader_;  // set if this run was resumed
