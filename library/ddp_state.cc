@@ -75,8 +75,9 @@ void DistributedDataParallel::Impl::EndStep() {
 }
 
 void DistributedDataParallel::Impl::TellOfCommit() {
-  const absl::optional<Step> written = member_.TakeWritten();
-  if (written.has_value()) state_->OnCommit(static_cast<int64_t>(written->value()));
+  for (const Step written : member_.TakeWritten()) {
+    state_->OnCommit(static_cast<int64_t>(written.value()));
+  }
 }
 
 // Ranks that have done other numbers of steps have no common state, and a rank whose hook threw in

@@ -248,7 +248,7 @@ void GroupMember::Forget() {
 void GroupMember::OnSaved(const v1::Saved& saved) {
   if (saved.written()) {
     MutexLock lock(&mutex_);
-    written_ = Step(saved.step());
+    written_.emplace_back(saved.step());
   }
   held_state_.Release(saved);
 }
@@ -262,9 +262,9 @@ absl::Status GroupMember::KeepLast(Step last) {
   return keeper_->AwaitLast(last, view_, settings_.step_timeout);
 }
 
-absl::optional<Step> GroupMember::TakeWritten() {
+std::vector<Step> GroupMember::TakeWritten() {
   MutexLock lock(&mutex_);
-  return std::exchange(written_, absl::nullopt);
+  return std::exchange(written_, {});
 }
 
 absl::Status GroupMember::Leave() {

@@ -87,8 +87,8 @@ class GroupMember {
   // The owner has no step after the one before `last`: waits until an earlier copy is written,
   // copies its state, and waits until that is written. Returns how the run failed, if it did.
   absl::Status KeepLast(Step last);
-  // Returns the step of the last checkpoint that was written since the last call, if one was.
-  absl::optional<Step> TakeWritten();
+  // Returns the steps of the checkpoints that were written since the last call, in order.
+  std::vector<Step> TakeWritten();
 
   // Leaves the run; waits until the other ranks are done. Returns how the run failed, if it did, or
   // that the trace cannot be written. Call it once.
@@ -126,7 +126,7 @@ class GroupMember {
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
   StateKeeper* shown_keeper_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<Step> asked_early_ ABSL_GUARDED_BY(mutex_);  // for copies, before it is set
-  absl::optional<Step> written_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Step> written_ ABSL_GUARDED_BY(mutex_);      // since the last TakeWritten
 
   // The copy of the state that the coordinator fetches, and the service for it.
   HeldState held_state_;

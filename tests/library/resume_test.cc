@@ -474,16 +474,18 @@ TEST_F(ResumeTest, CheckpointThatIsWritten_IsCommittedByALaterStep) {
   });
 }
 
-// The bytes of the program take so long to write that the first copy is still in use.
-TEST_F(ResumeTest, Close_LastStepIsDueWhileAnEarlierCopyIsInUse_KeepsItsState) {
-  KeepCheckpoints();
-  RunRanksWell(1, [](const Group& group) {
+// Trains on one rank with a state that takes so long to write that the copy before step kEvery is
+// still in use when the last step ends. Returns the steps that were committed.
+std::vector<int64_t> TrainWithLargeState(int64_t steps) {
+  std::vector<int64_t> committed;
+  RunRanksWell(1, [&](const Group& group) {
     Trained net;
     DistributedDataParallel ddp(net, group);
     torch::optim::SGD sgd(net->parameters(), 0.1);
     ddp.attach(sgd);
-    ddp.attach("large", {[] { return std::string(64 << 20, 'x'); }, [](const std::string&) {}, {}});
-    for (int64_t step = ddp.resume(); step < 2 * kEvery; ++step) {
+    ddp.attach("large", {[] { return std::string(64 << 20, 'x'); }, [](const std::string&) {},
+                         [&](int64_t step) { committed.push_back(step); }});
+    for (int64_t step = ddp.resume(); step < steps; ++step) {
       net->zero_grad();
       net->Loss(step).backward();
       sgd.step();
@@ -491,8 +493,19 @@ TEST_F(ResumeTest, Close_LastStepIsDueWhileAnEarlierCopyIsInUse_KeepsItsState) {
     }
     group->close();
   });
+  return committed;
+}
+
+TEST_F(ResumeTest, Close_LastStepIsDueWhileAnEarlierCopyIsInUse_KeepsItsState) {
+  KeepCheckpoints();
+  TrainWithLargeState(2 * kEvery);
   EXPECT_TRUE(HasCheckpoint(kEvery));
   EXPECT_TRUE(HasCheckpoint(2 * kEvery));
+}
+
+TEST_F(ResumeTest, Close_EarlierCopyIsWrittenMeanwhile_BothAreCommitted) {
+  KeepCheckpoints();
+  EXPECT_THAT(TrainWithLargeState(kSteps), ::testing::ElementsAre(kEvery, kSteps));
 }
 
 // Else each rank would wait at the end for a checkpoint that none can make.
