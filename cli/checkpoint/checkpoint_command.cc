@@ -41,8 +41,8 @@ Json ToJson(const CheckpointState& state) {
                {"path", state.folder.path},
                {"sound", state.status.ok()},
                {"why", std::string(state.status.message())}};
-  if (state.reader == nullptr) return json;
-  const Manifest& manifest = state.reader->manifest();
+  if (!state.manifest.has_value()) return json;
+  const Manifest& manifest = *state.manifest;
   json["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", manifest.time, absl::UTCTimeZone());
   json["bytes"] = BytesOf(manifest);
   json["run_id"] = manifest.run_id;
@@ -53,8 +53,8 @@ Json ToJson(const CheckpointState& state) {
 
 std::string ToText(const CheckpointState& state) {
   const std::string why = WithoutControls(state.status.message());
-  if (state.reader == nullptr) return absl::StrFormat("%12d  %s\n", state.folder.step, why);
-  const Manifest& manifest = state.reader->manifest();
+  if (!state.manifest.has_value()) return absl::StrFormat("%12d  %s\n", state.folder.step, why);
+  const Manifest& manifest = *state.manifest;
   return absl::StrFormat("%12d  %s  %10.1f  %s\n", state.folder.step, TimeText(manifest.time),
                          static_cast<double>(BytesOf(manifest)) / 1e6,
                          !state.status.ok()  ? why

@@ -10,13 +10,12 @@
 namespace gradwire {
 namespace {
 
-CheckpointState LookAt(CheckpointFolder folder) {
-  CheckpointState state;
-  absl::StatusOr<std::unique_ptr<CheckpointReader>> reader = CheckpointReader::Open(folder.path);
-  state.folder = std::move(folder);
-  state.status = reader.status();
-  if (reader.ok()) state.reader = *std::move(reader);
-  return state;
+// Closes the files: there may be more checkpoints than a process may have files open.
+CheckpointState LookAt(const CheckpointFolder& folder, bool all_bytes) {
+  const auto reader = CheckpointReader::Open(folder.path);
+  if (!reader.ok()) return {folder, reader.status(), absl::nullopt};
+  const absl::Status status = all_bytes ? (*reader)->Verify() : absl::OkStatus();
+  return {folder, status, (*reader)->manifest()};
 }
 
 bool Exists(const std::string& path) {
@@ -46,17 +45,20 @@ absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_d
   absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
   if (!folders.ok()) return folders.status();
   std::vector<CheckpointState> states;
-  for (CheckpointFolder& folder : *folders) {
-    CheckpointState state = LookAt(std::move(folder));
+  for (const CheckpointFolder& folder : *folders) {
+    CheckpointState state = LookAt(folder, /*all_bytes=*/false);
     if (state.status.ok() || Exists(state.folder.path)) states.push_back(std::move(state));
   }
   return states;
 }
 
 void VerifyAll(std::vector<CheckpointState>* states) {
+  std::vector<CheckpointState> left;
   for (CheckpointState& state : *states) {
-    if (state.status.ok()) state.status = state.reader->Verify();
+    if (state.status.ok()) state = LookAt(state.folder, /*all_bytes=*/true);
+    if (state.status.ok() || Exists(state.folder.path)) left.push_back(std::move(state));
   }
+  *states = std::move(left);
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
@@ -68,13 +70,13 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
   }
   std::vector<std::string> reasons;
   for (const CheckpointFolder& folder : *folders) {
-    CheckpointState state = LookAt(folder);
-    if (state.status.ok()) state.status = state.reader->Verify();
-    if (state.status.ok()) {
+    auto reader = CheckpointReader::Open(folder.path);
+    const absl::Status status = reader.ok() ? (*reader)->Verify() : reader.status();
+    if (status.ok()) {
       *skipped = std::move(reasons);
-      return std::move(state.reader);
+      return reader;
     }
-    reasons.emplace_back(state.status.message());
+    reasons.emplace_back(status.message());
   }
   return absl::InvalidArgumentError(absl::StrCat(
       run_dir, ": got no sound checkpoint, expected one: ", absl::StrJoin(reasons, "; ")));

@@ -18,8 +18,8 @@ namespace gradwire {
 // A checkpoint that was looked at.
 struct CheckpointState {
   CheckpointFolder folder;
-  absl::Status status;                       // OK: it is sound; otherwise why not
-  std::unique_ptr<CheckpointReader> reader;  // null if it cannot be opened
+  absl::Status status;                // OK: it is sound; otherwise why not
+  absl::optional<Manifest> manifest;  // none if it cannot be opened
 };
 
 // Looks at manifest, sizes and headers of the published checkpoint of `step`, or of all, newest
@@ -28,8 +28,7 @@ struct CheckpointState {
 absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(
     const std::string& run_dir, absl::optional<int64_t> step = absl::nullopt);
 
-// Looks at each byte of those that are sound so far. Their files are open, so a run may delete them
-// meanwhile.
+// Looks at each byte of those that are sound so far. Removes those that a run deletes meanwhile.
 void VerifyAll(std::vector<CheckpointState>* states);
 
 // Opens the checkpoint of `step`, or, without one, the newest that is sound. Reads each byte.

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -448,14 +449,34 @@ TEST_F(Checkpoint, ScanRunDir_ValuesAreDamaged_OnlyALookAtAllBytesFindsIt) {
 }
 
 // By a run that goes on while someone looks.
-TEST_F(Checkpoint, VerifyAll_OldestIsDeletedMeanwhile_BothAreSound) {
+TEST_F(Checkpoint, VerifyAll_OldestIsDeletedMeanwhile_IsLeftOut) {
   Publish(1);
   Publish(2);
   auto all = ScanRunDir(dir_.path());
   ASSERT_TRUE(all.ok()) << all.status();
   ASSERT_TRUE(KeepNewest(dir_.path(), 2, 1, &disk_).ok());
   VerifyAll(&*all);
-  ASSERT_EQ(all->size(), 2u);
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ(all->front().folder.step, 2);
+  EXPECT_TRUE(all->front().status.ok()) << all->front().status;
+}
+
+// A run may keep more checkpoints than a process may have files open.
+TEST_F(Checkpoint, VerifyAll_FewFilesMayBeOpen_AllAreSound) {
+  constexpr int kCheckpoints = 20;
+  for (int step = 1; step <= kCheckpoints; ++step) Publish(step);
+  rlimit old = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit low = old;
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  low.rlim_cur = static_cast<rlim_t>(next) + 12;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  auto all = ScanRunDir(dir_.path());
+  if (all.ok()) VerifyAll(&*all);
+  setrlimit(RLIMIT_NOFILE, &old);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), size_t{kCheckpoints});
   for (const CheckpointState& state : *all) EXPECT_TRUE(state.status.ok()) << state.status;
 }
 
