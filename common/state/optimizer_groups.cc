@@ -103,6 +103,11 @@ absl::StatusOr<std::string> NumberParameters(const std::vector<int64_t>& places,
 
 absl::StatusOr<OptimizerGroups> MakeOptimizerGroups(const ManifestOptimizer& optimizer,
                                                     int64_t parameters) {
+  if (optimizer.name.empty()) {
+    return absl::InvalidArgumentError(
+        "the checkpoint has no optimizer of all ranks, because each rank has its own, or its own "
+        "momentum (local-sgd, diloco, top-k); without --optimizer-to the model is exported");
+  }
   const auto rows = kOptions.find(optimizer.name);
   if (rows == kOptions.end()) {
     return Unexpected(

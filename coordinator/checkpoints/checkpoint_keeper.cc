@@ -33,10 +33,6 @@ ManifestOptimizer FromProto(const v1::OptimizerConfig& config) {
   return optimizer;
 }
 
-bool HasSection(const StatePlan& plan, absl::string_view name) {
-  return plan.FindSection(name) >= 0;
-}
-
 }  // namespace
 
 absl::StatusOr<StatePlan> PlanOf(const SaveState& save) {
@@ -165,7 +161,7 @@ bool CheckpointKeeper::HasOwn(Step step) const {
 absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan,
                                      IfPublished if_published) {
   Manifest manifest = ManifestOf(save);
-  if (HasSection(plan, kOptimizerSection)) manifest.optimizer = FromProto(save.optimizer);
+  manifest.optimizer = FromProto(save.optimizer);
   auto writer = CheckpointWriter::Open(options_.run_dir, static_cast<int64_t>(save.step.value()),
                                        std::move(plan), options_.disk, if_published);
   if (!writer.ok()) return writer.status();

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 EARLIER, STEPS = 4, 6  # the run ends there, and goes on
@@ -150,6 +151,19 @@ class ExportTest(unittest.TestCase):
             with self.subTest(words=words[0], message=message):
                 self.assertIn(message, self.checkpoint(*words, code=2)[1])
         self.assertFalse(out.exists())
+
+    def test_optimizer_without_state_has_its_groups(self):
+        out = self.place / "optimizer.pt"
+        for options, code in ((("--momentum", "0"), 0), (("--sync", "local-sgd:2"), 2),
+                              (("--compress", "top-k:0.1"), 2)):
+            with self.subTest(options), tempfile.TemporaryDirectory(dir=self.place) as run_dir:
+                train("--model", "lenet", "--batch-size", "4", "--iterations", "4", *options,
+                      launch=("--workers", "2", "--run-dir", run_dir))
+                errors = self.checkpoint("export", run_dir, "--optimizer-to", out, code=code)[1]
+                self.assertEqual("each rank has its own" in errors, code == 2, errors)
+        with zipfile.ZipFile(out) as archive:
+            self.assertEqual(archive.namelist(), ["archive/data.pkl", "archive/version"])
+            self.assertIn(b"param_groups", archive.read("archive/data.pkl"))
 
     def test_full_disk_is_an_error(self):
         full = self.place / "full.pt"

@@ -32,8 +32,8 @@ class StateKeeper {
     uint64_t checkpoint_every = 0;  // steps; 0: none but the last and those of Ask
     int64_t total_steps = 0;        // 0: not known
     int64_t steps_per_epoch = 0;    // 0: not known
-    std::function<v1::OptimizerConfig(Step)> optimizer =
-        nullptr;  // with which this step would be updated
+    // With which this step would be updated; without a name if each rank has its own.
+    std::function<v1::OptimizerConfig(Step)> optimizer = nullptr;
   };
 
   // The pointers must outlive this object.

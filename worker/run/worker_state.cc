@@ -43,8 +43,12 @@ void Worker::MakeStateKeeper(const TrainerOptions& options) {
   parts.undoable = view_.seals;
   training_state_ = std::make_unique<TrainingState>(std::move(parts));
   StateKeeper::Run run{view_.checkpoint_every, TotalSteps(), StepsPerEpoch()};
-  run.optimizer = [optimizer = options.update.optimizer, lr = options.learning_rate](Step step) {
-    return ToProto(optimizer, lr(step));
+  // With top-k the ranks apply the momentum, and with local-sgd or diloco all of the optimizer.
+  const bool is_of_all =
+      !sync_traits_.periodic && options.update.optimizer.momentum == options_.momentum;
+  run.optimizer = [is_of_all, optimizer = options.update.optimizer,
+                   lr = options.learning_rate](Step step) {
+    return is_of_all ? ToProto(optimizer, lr(step)) : v1::OptimizerConfig();
   };
   state_ = std::make_unique<StateKeeper>(training_state_.get(), std::move(run), member_.get(),
                                          &held_state_);

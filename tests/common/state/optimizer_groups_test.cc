@@ -41,6 +41,12 @@ TEST(OptimizerGroups, Make_ParameterInBothGroups_InvalidArgumentNamesIt) {
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("parameter 1 of its optimizer"));
 }
 
+TEST(OptimizerGroups, Make_EachRankHasItsOwn_SaysSo) {
+  const auto made = MakeOptimizerGroups({"", {}}, 2);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("because each rank has its own"));
+}
+
 // Its place is after those of the checkpoint's tensors.
 TEST(OptimizerGroups, Make_ParameterWithoutElements_HasANumber) {
   const auto made = MakeOptimizerGroups(GroupsOf({2, 0}, {1}), 2);

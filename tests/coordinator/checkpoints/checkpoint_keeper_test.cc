@@ -237,6 +237,16 @@ TEST_F(CheckpointKeeperTest, Order_WithAnOptimizer_ManifestHasItsOptions) {
   EXPECT_EQ(optimizer.groups[1].parameters, std::vector<int64_t>{3});
 }
 
+// As of SGD without momentum.
+TEST_F(CheckpointKeeperTest, Order_OptimizerWithoutState_ManifestHasItAllTheSame) {
+  SaveState save = Order({&first_, &second_});
+  save.optimizer.set_name("sgd");
+  ASSERT_TRUE(Keep(std::move(save)).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->resumed()->manifest().optimizer.name, "sgd");
+}
+
 TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
   const KeptCheckpoint kept = Keep(Order({&first_, &second_}));
   ASSERT_TRUE(kept.status.ok()) << kept.status;
