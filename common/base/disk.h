@@ -43,7 +43,8 @@ class Disk {
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Removes a file, or an empty folder.
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Makes the names in a folder durable.
+  // Makes the names in a folder durable. Does nothing on file systems that cannot sync a folder, as
+  // some network shares.
   virtual absl::Status SyncFolder(const std::string& path) = 0;
 };
 
