@@ -1,6 +1,7 @@
 """deploy/provision, install-packages, make-certificates, release, images, quickstart and slurm, and
 tests/run, with stand-ins for ssh, cmake and whatever else they start."""
 import hashlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -341,6 +342,26 @@ class Slurm(Scripts):
                     'while kill -0 "$(cat srun)" 2>/dev/null; do sleep 0.05; done\n'
                     'sleep 0.2; kill -USR1 $PPID; sleep 0.2')
         self.assertEqual(self.run_job(), (0, False), self.said)
+
+    def test_checkpoint_before_a_damaged_one_or_in_its_place_queues_the_job_again(self):
+        self.script("bin/srun", 'echo $$ >srun; while :; do sleep 0.05; done')
+        self.script("bin/gradwire-coordinator", 'while [ "$1" != --port-file ]; do shift; done\n'
+                    'printf "grpc=0.0.0.0:11\\nmetrics=0.0.0.0:22\\n" >"$2"\n'
+                    'folder=$GRADWIRE_RUN_DIR/$MADE; trap "exit 143" TERM\n'
+                    'trap \'mkdir -p "$folder"; echo >"$folder/manifest.json"\' USR1\n'
+                    'until [ -s srun ]; do sleep 0.05; done; kill -USR1 $PPID\n'
+                    'while :; do sleep 0.05; done')
+        for made in ("step-000000001500", "step-000000002000"):
+            with self.subTest(made), tempfile.TemporaryDirectory() as run_dir:
+                for number, name in enumerate(("step-000000001000", "step-000000002000")):
+                    manifest = pathlib.Path(run_dir, name, "manifest.json")
+                    manifest.parent.mkdir()
+                    manifest.write_text("")
+                    os.utime(manifest, (number + 1, number + 1))
+                (self.folder / "srun").unlink(missing_ok=True)
+                self.assertEqual(self.run_job(GRADWIRE_RUN_DIR=run_dir, MADE=made,
+                                              CHECKPOINT_SECONDS="5"), (143, True), self.said)
+                self.assertIn(f"to continue from {made}\n", self.said)
 
     def test_coordinators_code_counts_where_no_worker_failed(self):
         self.assertEqual(self.run_job(COORDINATOR="1"), (1, False))
