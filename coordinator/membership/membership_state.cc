@@ -12,19 +12,24 @@ namespace {
 // A request names a step that no worker has begun: they are at most two steps apart.
 constexpr uint64_t kStepsAhead = 3;
 
-// Returns the name of the tensor that a digest is of. If the ranks have their tensors for
-// themselves, these have no digests. Neither have the last
-// sections.
+// Returns the name of the tensor that a digest is of. Tensors of section ranks that each rank has
+// for itself have no digests, and come after those that all have in common. The last sections have
+// none.
 std::string NameOfTensor(const Participant& worker, size_t tensor) {
-  size_t all = 0;
+  size_t others = 0, of_ranks = 0;
   for (const v1::StateSection& section : worker.holds->sections()) {
     if (section.name() == kResidualsSection || section.name() == kProgramSection) continue;
-    all += static_cast<size_t>(section.tensors_size());
-  }
-  const bool without_ranks = worker.held_digests.size() < all;
-  for (const v1::StateSection& section : worker.holds->sections()) {
-    if (without_ranks && section.name() == kRanksSection) continue;
     const auto count = static_cast<size_t>(section.tensors_size());
+    (section.name() == kRanksSection ? of_ranks : others) += count;
+  }
+  const size_t digests = std::max(worker.held_digests.size(), others);
+  size_t common = std::min(digests - others, of_ranks);
+  for (const v1::StateSection& section : worker.holds->sections()) {
+    auto count = static_cast<size_t>(section.tensors_size());
+    if (section.name() == kRanksSection) {
+      count = std::min(count, common);
+      common -= count;
+    }
     if (tensor < count) {
       return absl::StrCat("'", section.tensors(static_cast<int>(tensor)).key(), "' of section ",
                           section.name());

@@ -120,6 +120,7 @@ void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const st
   }
 }
 
+// The tensors that all have in common come first: the coordinator finds their names by that.
 void CopyRanks(const TrainingParts& parts, const Named& parameters,
                std::vector<StateTensorRef>* out) {
   for (const auto& [name, buffer] : FrozenBuffersOf(*parts.model)) {

@@ -232,6 +232,12 @@ TEST_F(NamedTensorTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne) {
               HasSubstr("'outer tensor' of section outer"));
 }
 
+// As frozen buffers, where each rank has other buffers of its own.
+TEST_F(NamedTensorTest, OnHolds_FirstTensorOfRanksIsInCommon_NamesIt) {
+  EXPECT_THAT(CauseOfLoss({"model", "ranks", "ranks", "outer"}, 3),
+              HasSubstr("'ranks tensor' of section ranks"));
+}
+
 TEST_F(NamedTensorTest, OnHolds_SecondCopyDiffers_NamesTheRightOneAsWell) {
   const std::vector<std::string> names = {"model", "ranks", "outer"};
   Form();
