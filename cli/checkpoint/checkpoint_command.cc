@@ -104,10 +104,9 @@ absl::Status Export(const CheckpointOptions& options) {
   }
   if (!checkpoint.ok()) return checkpoint.status();
   absl::Status status;
-  if (!options.model.empty()) status = ExportModel(**checkpoint, options.model);
-  if (status.ok() && !options.optimizer.empty()) {
-    status = ExportOptimizer(**checkpoint, options.optimizer);
-  }
+  // First, because it may be refused; then no file is replaced.
+  if (!options.optimizer.empty()) status = ExportOptimizer(**checkpoint, options.optimizer);
+  if (status.ok() && !options.model.empty()) status = ExportModel(**checkpoint, options.model);
   if (!status.ok()) return status;
   const int64_t step = (*checkpoint)->manifest().step;
   if (options.json) {

@@ -1,5 +1,8 @@
 #include "cli/checkpoint/checkpoint_options.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -80,6 +83,15 @@ absl::Status ReadOperands(const std::vector<std::string>& operands, size_t most,
   return absl::OkStatus();
 }
 
+// Also if their names differ, as those of a file and of a link to it.
+bool AreSameFile(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  const auto resolved = [&ignored](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return resolved(a) == resolved(b);
+}
+
 bool IsTorchName(const std::string& path) {
   return absl::EndsWith(path, ".pt") || absl::EndsWith(path, ".pth");
 }
@@ -98,7 +110,8 @@ absl::Status CheckFiles(const CheckpointOptions& options) {
     return Unexpected("--optimizer-to", absl::StrCat("'", options.optimizer, "'"),
                       "a name that ends in .pt or .pth; safetensors cannot hold its groups");
   }
-  if (options.model == options.optimizer) {
+  if (!options.model.empty() && !options.optimizer.empty() &&
+      AreSameFile(options.model, options.optimizer)) {
     return Unexpected("--optimizer-to", "the file of --to", "another file");
   }
   for (const std::string& path : {options.model, options.optimizer}) {

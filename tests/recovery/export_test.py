@@ -146,6 +146,8 @@ class ExportTest(unittest.TestCase):
                 (("export", self.run_dir, "--to", self.place / "model.txt"), "ends in .safetensors"),
                 (("export", self.run_dir, "--optimizer-to", self.place / "o.safetensors"), ".pt"),
                 (("export", self.run_dir, "--to", out, "--optimizer-to", out), "another file"),
+                (("export", self.run_dir, "--to", out, "--optimizer-to", f"{self.place}/./model.pt"),
+                 "another file"),
                 (("export", self.run_dir, "--to", self.place / "none/model.pt"), "cannot write"),
                 (("exprot", self.run_dir), "did you mean export")):
             with self.subTest(words=words[0], message=message):
@@ -153,14 +155,17 @@ class ExportTest(unittest.TestCase):
         self.assertFalse(out.exists())
 
     def test_optimizer_without_state_has_its_groups(self):
-        out = self.place / "optimizer.pt"
+        out, model = self.place / "optimizer.pt", self.place / "model.pt"
         for options, code in ((("--momentum", "0"), 0), (("--sync", "local-sgd:2"), 2),
                               (("--compress", "top-k:0.1"), 2)):
             with self.subTest(options), tempfile.TemporaryDirectory(dir=self.place) as run_dir:
                 train("--model", "lenet", "--batch-size", "4", "--iterations", "4", *options,
                       launch=("--workers", "2", "--run-dir", run_dir))
-                errors = self.checkpoint("export", run_dir, "--optimizer-to", out, code=code)[1]
+                model.write_text("old")
+                errors = self.checkpoint("export", run_dir, "--to", model, "--optimizer-to", out,
+                                         code=code)[1]
                 self.assertEqual("each rank has its own" in errors, code == 2, errors)
+                self.assertEqual(model.read_bytes() == b"old", code == 2)
         with zipfile.ZipFile(out) as archive:
             self.assertEqual(archive.namelist(), ["archive/data.pkl", "archive/version"])
             self.assertIn(b"param_groups", archive.read("archive/data.pkl"))
