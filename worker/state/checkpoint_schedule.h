@@ -25,6 +25,7 @@ class CheckpointSchedule {
   bool Add(Step step) {
     MutexLock lock(&mutex_);
     if (step.value() <= seen_) {  // it may have been copied, because it was due by `every`
+      if (WillBeTaken(step.value())) return true;
       return std::find(taken_.begin(), taken_.end(), step.value()) != taken_.end();
     }
     asked_.insert(step.value());
@@ -75,6 +76,11 @@ class CheckpointSchedule {
     if (done == total_ || (every_ > 0 && done / every_ > after / every_)) return true;
     const auto asked = asked_.upper_bound(after);
     return asked != asked_.end() && *asked <= done;
+  }
+
+  // Whether the next Take makes a copy before `done`, as IsDue said.
+  bool WillBeTaken(uint64_t done) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !taken_.empty() && taken_.back() < done && WasDue(done - 1, done);
   }
 
   const uint64_t every_;

@@ -175,6 +175,15 @@ TEST(CheckpointScheduleTest, Add_StepThatWasCopied_IsNoNewOne) {
   EXPECT_FALSE(schedule.Take(Step(6), kView, true));
 }
 
+TEST(CheckpointScheduleTest, Add_StepThatIsDueAndWillBeCopied_IsNoNewOne) {
+  CheckpointSchedule schedule(4, 100);
+  EXPECT_FALSE(schedule.Take(Step(3), kView, true));
+  EXPECT_TRUE(schedule.IsDue(Step(4)));
+  EXPECT_TRUE(schedule.Add(Step(4)));
+  EXPECT_TRUE(schedule.Take(Step(4), kView, true));
+  EXPECT_FALSE(schedule.Take(Step(5), kView, true));
+}
+
 TEST(CheckpointScheduleTest, Add_TwoSteps_EachIsTaken) {
   CheckpointSchedule schedule(0, 10);
   schedule.Add(Step(6));
