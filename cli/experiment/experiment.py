@@ -196,6 +196,12 @@ def run_steps(steps, setting, folder, check_signals):
         conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
 
 
+def free_memory(left):
+    """Returns bytes. `left`: those that a container leaves; None: it sets no limit."""
+    free = machine()["memory"]
+    return free if left is None else min(free, left)
+
+
 def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
     check(experiment, request)
@@ -203,7 +209,7 @@ def run_experiment(experiment, request, check_signals):
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     request = {**with_hosts(experiment, request), "out": out}
     setting = Setting(request, sizes_with(scale, request["chosen"]), request["cores"],
-                      machine()["memory"])
+                      free_memory(request["memory_left"]))
     folder = Folder(out, experiment.name, request["scale"])
     works = experiment.runs(setting)
     steps = plan_of(works, setting, folder)

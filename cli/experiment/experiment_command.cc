@@ -7,6 +7,7 @@
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
 #include "cli/experiment/tables_json.h"
+#include "common/base/memory_limits.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -26,6 +27,12 @@ constexpr char kFooter[] =
 
 constexpr double kMaxSecondsPerRun = 24 * 3600;
 constexpr int kMaxThreads = 1024;
+
+// Null without a limit.
+nlohmann::ordered_json MemoryLeftJson() {
+  const uint64_t left = OwnMemoryLimits().group;
+  return left == MemoryLimits::kNoLimit ? nullptr : nlohmann::ordered_json(left);
+}
 
 // Of training. The script gets only those that were given.
 struct TrainingChoices {
@@ -172,6 +179,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"chosen", ChosenJson(parser)},
                               {"weights", options.weights},
                               {"pretrain", options.pretrain},
+                              {"memory_left", MemoryLeftJson()},
                               {"tables", TablesJson()}});
   return parsed;
 }

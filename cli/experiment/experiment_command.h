@@ -22,6 +22,7 @@ namespace gradwire {
 //             lr, momentum, weight-decay
 //   weights   folder of trained weights; "": none
 //   pretrain  iterations that train the extractors first; 0: as many as the scale says
+//   memory_left  bytes that a container leaves this process; null: it sets no limit
 //   tables    see TablesJson
 //
 // Errors as OptionParser::Parse and CheckHosts.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/memory_limits.h"
+
 namespace gradwire {
 namespace {
 
@@ -46,6 +48,14 @@ TEST(ParseExperimentOptions, Options_ReachTheScript) {
   EXPECT_EQ(request["hostfile"], "f");
   EXPECT_EQ(request["link_gbit"], 1);
   EXPECT_EQ(request["peers"], true);
+}
+
+TEST(ParseExperimentOptions, MemoryThatAContainerLeaves_ReachesTheScript) {
+  const Json request = Request({"course"});
+  ASSERT_TRUE(request.contains("memory_left"));
+  const uint64_t left = OwnMemoryLimits().group;
+  EXPECT_EQ(request["memory_left"].is_null(), left == MemoryLimits::kNoLimit);
+  EXPECT_EQ(request["memory_left"].is_number_unsigned(), left != MemoryLimits::kNoLimit);
 }
 
 TEST(ParseExperimentOptions, FolderWithASpace_IsQuotedInTheCommand) {

@@ -310,6 +310,13 @@ class Conducting(Conducted):
         verdicts = {claim["key"]: claim["verdict"] for claim in self.results()["claims"]}
         self.assertEqual(verdicts["overlap"], "not-measurable")
 
+    def test_memory_is_what_a_container_leaves(self):
+        with mock.patch.object(experiment, "machine", return_value={"memory": 100}):
+            self.assertEqual([experiment.free_memory(left) for left in (None, 30, 300)],
+                             [100, 30, 100])
+        with self.assertRaisesRegex(Failure, "needs about .* GB of memory; 0.0 GB are free$"):
+            self.conduct(FakeRunner(), words=["data-parallel"], memory_left=1 << 20)
+
     def test_what_is_larger_than_what_did_not_fit_is_not_tried(self):
         runs = self.conduct(FakeRunner(fails=lambda argv: "--barrier" in argv and
                                        "--broadcast-buffers" not in argv and

@@ -48,7 +48,8 @@ def request_of(folder, name="course", **more):
             "versions": {"gradwire": "1"}, "blas_path": "", "blas_warning": "", "hosts": "",
             "hostfile": "", "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "chosen": {}, "target": 0, "json": False, "weights": "", "pretrain": 0, "tables": TABLES,
+            "chosen": {}, "target": 0, "json": False, "weights": "", "pretrain": 0,
+            "memory_left": None, "tables": TABLES,
             **more}
 
 
