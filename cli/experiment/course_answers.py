@@ -173,8 +173,8 @@ def losses_answer(setting, results):
     return learning_answer(
         claim, "Are the losses close to those of one node?",
         lambda is_close, condition: f"They are {'' if is_close else 'not '}close{condition}: "
-        f"{claim.numbers} from one node's at iterations 0, 20 … 180; the published ones lie up to "
-        f"{course_trials.CLOSE:.2f} apart.")
+        f"{claim.numbers}. That is the distance from one node's at every 20th iteration; the published "
+        f"ones lie up to {course_trials.CLOSE:.2f} apart.")
 
 
 def note(setting):

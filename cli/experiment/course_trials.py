@@ -3,6 +3,7 @@
 At full scale with CIFAR-10 the setups' own runs decide it. Otherwise a small net on other images
 trains for an epoch in their place, with some seeds, and the verdicts say so."""
 import dataclasses
+import math
 
 from cli.experiment.course_setups import DDP, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name
 from cli.experiment.study import FULL, NEEDS_CIFAR10, Statement, decide, report_part
@@ -185,13 +186,21 @@ def length_claim(setting, results):
                   "" if known else NEEDS_EPOCH)
 
 
+def apart(first, second):
+    """Returns how far two losses are apart: infinity if one of them is infinite."""
+    return math.inf if math.inf in (first, second) else abs(first - second)
+
+
 @report_part
 def close_claim(setting, results):
     found = of_setups(setting, results)
-    pairs = [(found[ONE].loss_at(iteration), found[setup].loss_at(iteration))
-             for setup in SHARED for iteration in PRINTED if found]
-    difference = max((abs(a - b) for a, b in pairs if None not in (a, b)), default=0)
-    return decided(setting, LOSSES_CLOSE, found, difference <= CLOSE, f"at most {difference:.2f}")
+    losses = {step: [found[setup].loss_at(step) for setup in SETUPS] for step in PRINTED if found}
+    compared = {step: values for step, values in losses.items() if None not in values}
+    difference = max((apart(one, other) for one, *others in compared.values() for other in others),
+                     default=0)
+    end = ("" if len(compared) == len(losses) else
+           f" (up to iteration {max(compared, default=0)}, because the runs end before {PRINTED[-1]})")
+    return decided(setting, LOSSES_CLOSE, found, difference <= CLOSE, f"at most {difference:.2f}{end}")
 
 
 @report_part

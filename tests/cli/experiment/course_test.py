@@ -189,6 +189,20 @@ class Claims(unittest.TestCase):
             results = results_of(trial_ddp_4_nodes=trained(losses=losses, test={"accuracy": 0.18}))
             self.assertEqual(verdict_on(start, results), verdict)
 
+    def test_losses_that_all_diverge_are_not_close(self):
+        diverged = trained(losses=[2.0] * 20 + [None] * 176, test={"loss": None, "accuracy": 0.1})
+        results = {**results_of(), **{setup.name: diverged for setup in SETUPS}}
+        self.assertEqual(verdict_on("Losses are close", results, data_dir="d"), NOT_CONFIRMED)
+
+    def test_losses_of_a_shorter_epoch_are_compared_as_far_as_they_go(self):
+        short = trained(losses=[2.0] * 167, test={"accuracy": 0.18})
+        results = {**results_of(), **{course_trials.trial_name(setup, setup.nodes): short
+                                      for setup in SETUPS}}
+        for of_runs, numbers in (
+                (results_of(), "at most 0.00"),
+                (results, "at most 0.00 (up to iteration 160, because the runs end before 180)")):
+            self.assertEqual(course_trials.close_claim(setting_of(), of_runs).numbers, numbers)
+
     def test_losses_of_every_set_up_must_be_near_those_of_one_node(self):
         far = trained(losses=[2.0] * 180 + [2.5] * 16, test={"loss": 2, "accuracy": 0.18})
         for setup in (GATHER, REDUCE, DDP):
