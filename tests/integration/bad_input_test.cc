@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr absl::Duration kSoon = absl::Seconds(30);
 
@@ -74,6 +75,14 @@ TEST(BadOption, Worker_UnknownDataset_ListsTheDatasets) {
   const Ended ended = RunAlone({"--dataset", "cifar"});
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("cifar10"), HasSubstr("fashion-mnist")));
+}
+
+// Each worker finds that before it joins, so no run begins, and none counts as lost.
+TEST(BadOption, Launch_DataThatTheModelDoesNotTake_IsUsageErrorBeforeTheRunBegins) {
+  const LaunchResult run = RunLaunch(2, TinyRun(1) + Options{"--model", "bert_tiny"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("images of 3x32x32, the model takes 128 token ids"),
+                             Not(HasSubstr("lost in step"))));
 }
 
 class BadDataTest : public ::testing::Test {

@@ -115,6 +115,7 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = ServeMetrics();
   if (status.ok()) status = LoadData();
   if (status.ok()) status = MakeTheModel();
+  if (status.ok()) status = CheckData();
   if (status.ok()) status = Join();
   if (status.ok()) status = OpenTrace();
   if (status.ok()) status = DivideModel();
@@ -166,6 +167,18 @@ absl::Status Worker::MakeTheModel() {
   model_->train();
   frozen_sha256_ = HashOfFrozen();
   return absl::OkStatus();
+}
+
+// Whether the model takes the data. The batches are made again when the view is known.
+absl::Status Worker::CheckData() const {
+  const ImageShape shape = ShapeFor(*model_, options_.image_size);
+  if (test_ != nullptr) {
+    absl::Status status = EvaluationBatches::Create(test_, shape, kEvaluationBatch).status();
+    if (!status.ok()) return status;
+  }
+  if (!options_.inference.empty()) return absl::OkStatus();
+  const int world_size = std::max(1, options_.world_size);  // 0: the coordinator knows it
+  return TrainingBatches::Create(train_, shape, BatchOptionsOf(options_, world_size)).status();
 }
 
 void Worker::EmulateComputation() {

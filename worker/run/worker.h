@@ -62,6 +62,7 @@ class Worker {
   absl::Status ServeMetrics();
   absl::Status LoadData();
   absl::Status MakeTheModel();
+  absl::Status CheckData() const;
   void EmulateComputation();
   absl::Status Join();
   absl::Status OpenTrace();
