@@ -85,6 +85,17 @@ TEST(BadOption, Launch_DataThatTheModelDoesNotTake_IsUsageErrorBeforeTheRunBegin
                              Not(HasSubstr("lost in step"))));
 }
 
+TEST(BadOption, Worker_UnknownProgress_IsUsageErrorBeforeItJoins) {
+  const auto worker = Process::Start(
+      "gradwire-worker",
+      TinyRun(1) + Options{"--coordinator", UnusedAddress(), "--connect-timeout-seconds", "2"},
+      {{"GRADWIRE_PROGRESS", "fancy"}});
+  const auto code = worker->Wait(kSoon);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 2);
+  EXPECT_THAT(worker->err(), HasSubstr("GRADWIRE_PROGRESS: got \"fancy\", expected bar, plain"));
+}
+
 class BadDataTest : public ::testing::Test {
  protected:
   BadDataTest() { WriteCifarFiles(dir_.path(), 4); }

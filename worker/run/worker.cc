@@ -8,12 +8,14 @@
 #include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/environment.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "worker/data/dataset.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/models/emulated_model.h"
 #include "worker/options/choices.h"
+#include "worker/report/progress.h"
 #include "worker/run/compute.h"
 #include "worker/run/evaluator.h"
 #include "worker/run/from_options.h"
@@ -110,8 +112,11 @@ absl::Status Worker::ExplainFailure(absl::Status status) {
 // Finds a wrong option or missing data before this worker joins, so that it ends no other worker's
 // run.
 absl::Status Worker::Prepare() {
-  absl::Status status =
-      CheckOutputs(options_, options_.ranks.empty() ? std::vector<Rank>{Rank(0)} : options_.ranks);
+  absl::Status status = DetectMode(CurrentEnvironment(), /*is_terminal=*/false).status();
+  if (status.ok()) {
+    status = CheckOutputs(options_,
+                          options_.ranks.empty() ? std::vector<Rank>{Rank(0)} : options_.ranks);
+  }
   if (status.ok()) status = ServeMetrics();
   if (status.ok()) status = LoadData();
   if (status.ok()) status = MakeTheModel();
