@@ -96,6 +96,16 @@ TEST(BadOption, Worker_UnknownProgress_IsUsageErrorBeforeItJoins) {
   EXPECT_THAT(worker->err(), HasSubstr("GRADWIRE_PROGRESS: got \"fancy\", expected bar, plain"));
 }
 
+// The loss is infinite or NaN after the first step. Nothing is wrong with the options.
+TEST(BadTraining, WorkerAlone_GradientNotFinite_IsAFailure) {
+  const Ended ended =
+      RunProgram("gradwire-worker", {"--sync", "none", "--threads", "1", "--dataset", "synthetic",
+                                     "--model", "mlp", "--batch-size", "8", "--iterations", "20",
+                                     "--lr", "1e30", "--on-nonfinite", "stop"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("is not finite"));
+}
+
 class BadDataTest : public ::testing::Test {
  protected:
   BadDataTest() { WriteCifarFiles(dir_.path(), 4); }

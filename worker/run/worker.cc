@@ -84,9 +84,10 @@ int Worker::EndCode(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   spdlog::error("{}", std::string(status.message()));
   if (stopper_->requested()) return stopper_->exit_code();
-  // Before the run, an error is a wrong option or an unreachable address; later, it is a failure.
-  const bool joined = member_ != nullptr && member_->joined();
-  return joined ? kExitFailed : ExitCode(status);
+  // Before the run, an error is a wrong option or an unreachable address; later, it is a failure. A
+  // worker alone has a reporter once its run begins.
+  const bool begun = member_ != nullptr ? member_->joined() : reporter_ != nullptr;
+  return begun ? kExitFailed : ExitCode(status);
 }
 
 void Worker::Stop(const std::string& reason, int exit_code) {
