@@ -51,9 +51,7 @@ absl::Status Load(const ModelOptions& options, const LayeredModel* layered, Mode
       options.weights);
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options) {
+absl::StatusOr<std::shared_ptr<Model>> Prepare(const ModelOptions& options) {
   absl::StatusOr<std::shared_ptr<Model>> made = MakeModel(options.name, options.classes);
   if (!made.ok()) return made.status();
   Model* const model = made->get();
@@ -67,6 +65,17 @@ absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options)
   if (!status.ok()) return status;
   if (options.freeze_features) layered->FreezeFeatures();
   return made;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options) {
+  try {
+    return Prepare(options);
+  } catch (const c10::Error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model ", options.name, ": torch: ", error.what_without_backtrace()));
+  }
 }
 
 std::vector<torch::Tensor> AllTensors(const Model& model) {

@@ -25,9 +25,10 @@ struct ModelOptions {
 // trained. Weights are drawn from torch's global generator (seed it first). With `hidden` or
 // `freeze_features`, the classifier in the file is ignored unless it fits; the model then keeps its
 // new one.
-//   NotFound         no such model, or no such file
-//   InvalidArgument  the weights do not fit the model (see LoadWeights); it takes no images of
-//                    that size; it has no separate classifier
+//   NotFound           no such model, or no such file
+//   InvalidArgument    the weights do not fit the model (see LoadWeights); it takes no images of
+//                      that size; it has no separate classifier
+//   ResourceExhausted  torch threw: its tensors need more memory than there is
 absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options);
 
 // Returns parameters, then buffers.

@@ -182,6 +182,16 @@ TEST(PrepareModel, PrepareModel_ImagesTooSmall_InvalidArgumentNamesModelAndSize)
               HasSubstr("--image-size: got 16, expected a size that model alexnet takes"));
 }
 
+// torch throws, as for a tensor that is larger than the memory; nothing is allocated here.
+TEST(PrepareModel, PrepareModel_HiddenTooLargeForMemory_ResourceExhausted) {
+  ModelOptions options;
+  options.name = "mlp";
+  options.hidden = int64_t{1} << 62;
+  const absl::Status status = PrepareModel(options).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), StartsWith("model mlp: torch: "));
+}
+
 TEST(PrepareModel, PrepareModel_ImageSizeForTokens_InvalidArgument) {
   ModelOptions options;
   options.name = "bert_tiny";
