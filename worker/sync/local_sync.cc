@@ -153,11 +153,13 @@ std::vector<torch::Tensor> LocalSync::Copies() {
 
 absl::Status LocalSync::BeginEvaluation() {
   if (one_) return absl::OkStatus();
-  // The layout has one step at a time; the result is used when it is due.
+  CountTransfers();
+  // The layout has one step at a time; the result is used when it is due. No iteration includes
+  // this wait.
   if (under_way_) {
     if (absl::Status status = Arrive(); !status.ok()) return status;
+    counted_ = exchange_.times();
   }
-  CountTransfers();
   for (const Rank rank : reducer().ranks()) {
     reducer().BeginForward(rank);
     kept_.push_back(Copies());

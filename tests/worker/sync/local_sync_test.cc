@@ -544,6 +544,28 @@ TEST_F(LocalSyncTransfers, BeginEvaluation_DelayedExchangeHasFailed_ItsError) {
   EXPECT_THAT(ExchangeSteps(), ElementsAre(0));
 }
 
+// The exchange of step 1 ends within the evaluation.
+TEST_F(LocalSyncTransfers, BeginEvaluation_WaitsForADelayedExchange_TheWaitIsInNoStep) {
+  exchange_.on_contribute = [this](const BucketKey& key) {
+    if (key.step != Step(0)) exchange_.End(0);
+  };
+  SyncOptions options;
+  options.delay = 1;
+  Make("local-sgd:2", options);
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  std::thread peer([this] {
+    absl::SleepFor(absl::Milliseconds(50));
+    exchange_.End(0);
+  });
+  const absl::Status begun = sync_->BeginEvaluation();
+  peer.join();
+  ASSERT_TRUE(begun.ok()) << begun;
+  sync_->EndEvaluation();
+  ASSERT_TRUE(sync_->OnStepDone(Step(2)).ok());
+  EXPECT_EQ(sync_->TakeTimes()[Phase::kExposedCommunication], absl::ZeroDuration());
+}
+
 // The exchange of step 0 lasts a while, and later ones do not.
 class LocalSyncTimes : public LocalSyncTransfers {
  protected:
