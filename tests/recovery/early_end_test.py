@@ -91,31 +91,43 @@ class EarlyEndTest(LaunchedTest):
         self.assert_ends_with_the_coordinator(run)
         self.assertIn("a computation under way was cut off", run.text)
 
-    def test_worker_that_was_lost_replaces_no_summary_of_one_that_carried_its_rank_on(self):
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        stale = folder / "summary0.json"
-        stale.write_text("{}")  # of an earlier run
+
+class StartedByHandTest(unittest.TestCase):
+    """Two workers, each with a summary of its own that no launcher moves."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def start(self, program, *words):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GRADWIRE_")}
+        process = subprocess.Popen([BIN / program, *words], env=environment, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
 
-        def start(program, *words):
-            process = subprocess.Popen([BIN / program, *words], env=environment, text=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            self.addCleanup(process.communicate)
-            self.addCleanup(process.kill)
-            return process
-
-        ports = folder / "ports"
-        start("gradwire-coordinator", "--world-size", "2", "--listen", "127.0.0.1:0", "--metrics",
-              "off", "--port-file", ports, *SHORT_LEASE)
+    def workers(self, summary):
+        """Starts a coordinator and them; gives those of rank 0 and 1."""
+        ports = self.folder / "ports"
+        self.start("gradwire-coordinator", "--world-size", "2", "--listen", "127.0.0.1:0",
+                   "--metrics", "off", "--port-file", ports, *SHORT_LEASE)
         deadline = time.monotonic() + SECONDS
         while not ports.exists():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         address = ports.read_text().partition("grpc=")[2].split()[0]
-        carrier, lost = (start("gradwire-worker", *RUN, "--coordinator", address, "--rank",
-                               str(rank), "--summary", folder / "summary{rank}.json")
-                         for rank in range(2))
+        return [self.start("gradwire-worker", *RUN, "--coordinator", address, "--rank", str(rank),
+                           "--summary", self.folder / summary) for rank in range(2)]
+
+    def assert_whole(self, summary):
+        summary = json.loads((self.folder / summary).read_text())
+        self.assertIn("parameters_sha256", summary)
+        self.assertNotIn("ended", summary)
+
+    def test_worker_that_was_lost_replaces_no_summary_of_one_that_carried_its_rank_on(self):
+        (self.folder / "summary0.json").write_text("{}")  # of an earlier run
+        carrier, lost = self.workers("summary{rank}.json")
         next(line for line in lost.stdout if " iteration 3/" in line)
         lost.send_signal(signal.SIGSTOP)
         carrier.communicate(timeout=SECONDS)
@@ -124,9 +136,19 @@ class EarlyEndTest(LaunchedTest):
         lost.communicate(timeout=SECONDS)
         self.assertNotEqual(lost.returncode, 0)
         for rank in range(2):
-            summary = json.loads((folder / f"summary{rank}.json").read_text())
-            self.assertIn("parameters_sha256", summary)
-            self.assertNotIn("ended", summary)
+            self.assert_whole(f"summary{rank}.json")
+
+    def test_summary_of_a_rank_taken_over_that_cannot_be_written_costs_no_other(self):
+        for rank in range(2):
+            (self.folder / str(rank)).mkdir()
+        lost, carrier = self.workers("{rank}/summary.json")
+        next(line for line in lost.stdout if " iteration 3/" in line)
+        (self.folder / "0").rmdir()  # as on another host
+        lost.kill()
+        text, _ = carrier.communicate(timeout=SECONDS)
+        self.assertEqual(carrier.returncode, 1, text)
+        self.assertIn("/0/summary.json", text)
+        self.assert_whole("1/summary.json")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ std::string Worker::SummaryPath(Rank rank) const {
              : absl::StrCat(path, ".rank", rank.value());
 }
 
+// The folder of a rank that it took over may be on another host; that must not cost the others.
 absl::Status Worker::WriteSummaries() {
+  absl::Status written;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
     if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
@@ -76,10 +78,9 @@ absl::Status Worker::WriteSummaries() {
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
     if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());
-    const absl::Status written = WriteSummary(SummaryPath(ranks_[i]), summary);
-    if (!written.ok()) return written;
+    written.Update(WriteSummary(SummaryPath(ranks_[i]), summary));
   }
-  return absl::OkStatus();
+  return written;
 }
 
 void Worker::SummarizeEnd(const absl::Status& reason, int exit_code) {
