@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -148,6 +149,22 @@ TEST_F(BadDataTest, FashionMnist_MissingFolder_NamesTheDebianPackage) {
   const Ended ended = RunAlone({"--dataset", "fashion-mnist", "--data-dir", dir_.File("none")});
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("dataset-fashion-mnist"));
+}
+
+// A model that scales no images would see black borders only in the test data.
+TEST(BadImages, TestImagesOfAnotherSize_AreRefusedWithBothSizes) {
+  const TempDir dir;
+  for (const auto& [split, side] : {std::pair<const char*, int>{"train", 32}, {"test", 28}}) {
+    std::filesystem::create_directories(dir.File(absl::StrCat(split, "/cat")));
+    WriteFile(dir.File(absl::StrCat(split, "/cat/a.ppm")),
+              absl::StrCat("P6 ", side, " ", side, " 255\n", std::string(3 * side * side, 'x')));
+  }
+  const Options run = {"--dataset", "images", "--data-dir", dir.path(),
+                       "--model",   "mlp",    "--evaluate", "true"};
+  const Ended ended = RunAlone(run);
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("got 28x28 pixels, expected 32x32 as the training images have"));
+  EXPECT_EQ(RunAlone(run + Options{"--image-size", "32"}).exit_code, 0);
 }
 
 TEST(PortInUse, Coordinator_GrpcPort_NamesTheAddressAndFails) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -38,6 +39,18 @@ std::vector<v1::RankSamples> SamplesOf(absl::Span<const StepRecord> records) {
     all.push_back(std::move(samples));
   }
   return all;
+}
+
+// Smaller images would be padded, so the model would be evaluated on others than it is trained on.
+// `test` may be null.
+absl::Status CheckSizes(const Dataset* train, const Dataset* test, const ImageShape& shape) {
+  const bool fits = test == nullptr || shape.scaled ||
+                    (test->height == train->height && test->width == train->width);
+  if (fits) return absl::OkStatus();
+  return Unexpected(absl::StrCat(test->name, ": test images"),
+                    absl::StrCat(test->width, "x", test->height, " pixels"),
+                    absl::StrCat(train->width, "x", train->height,
+                                 " as the training images have; --image-size scales both"));
 }
 
 }  // namespace
@@ -183,6 +196,7 @@ absl::Status Worker::CheckData() const {
     if (!status.ok()) return status;
   }
   if (!options_.inference.empty()) return absl::OkStatus();
+  if (absl::Status sizes = CheckSizes(train_.get(), test_.get(), shape); !sizes.ok()) return sizes;
   const int world_size = std::max(1, options_.world_size);  // 0: the coordinator knows it
   return TrainingBatches::Create(train_, shape, BatchOptionsOf(options_, world_size)).status();
 }
