@@ -45,6 +45,14 @@ class ResultsTest(unittest.TestCase):
                 death = Death(rank, point, ITERATIONS, signal.SIGKILL)
                 self.assertEqual(results_of([death]), undisturbed())
 
+    def test_behind_the_last_step_none_is_computed_again(self):
+        death = Death(0, "saved", ITERATIONS, signal.SIGKILL)
+        with tempfile.TemporaryDirectory() as folder:
+            words = [*WORDS, "--save-weights", str(pathlib.Path(folder, "weights.safetensors"))]
+            with LocalRun(words, pathlib.Path(folder), deaths=[death]) as run:
+                failures = [summary["failures"] for summary in run.summaries()]
+        self.assertEqual({(one["losses"], one["retries"]) for one in failures}, {(1, 0)})
+
     def test_killed_behind_the_last_step(self):
         self.check_kills((0, "saved"), (WORLD_SIZE - 1, "before-sealed"))
 

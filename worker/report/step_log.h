@@ -27,6 +27,7 @@ struct Recovery {
   ViewChange change;          // since the last view in which it trained
   std::vector<Rank> ranks;    // carried from then on
   std::vector<Rank> adopted;  // those that it did not carry before
+  bool recomputes = false;    // the worker had begun to compute `step`
   absl::Time heard;           // when the view arrived; time of day
   absl::Time gone_on;         // when it could compute again; time of day
   LostTime lost;

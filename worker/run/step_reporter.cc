@@ -107,7 +107,7 @@ void StepReporter::GoOn(Recovery recovery) {
   MutexLock lock(&records_mutex_);
   recovery.adopted = SetRanks(recovery.ranks);
   ++failures_.views;
-  ++failures_.retries;
+  failures_.retries += recovery.recomputes ? 1 : 0;
   failures_.losses += static_cast<int64_t>(recovery.change.lost.size());
   failures_.recomputed_ranks += static_cast<int64_t>(recovery.adopted.size());
   failures_.lost += recovery.lost;

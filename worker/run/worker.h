@@ -90,7 +90,8 @@ class Worker {
   absl::Status End();
   bool GoesOn(const absl::Status& status);
   absl::Status GoOn();
-  void TellOfRecovery(absl::Time view_taken);
+  // `recomputes`: see Recovery.
+  void TellOfRecovery(absl::Time view_taken, bool recomputes);
   void BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket);
   bool IsEvaluated(int64_t steps) const;
   EvaluationSteps StepsOfEvaluations() const;

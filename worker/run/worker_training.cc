@@ -116,17 +116,18 @@ absl::Status Worker::GoOn() {
   state_->OnView(view_);
   absl::Status status = state_->ResumeRanks(view_);
   if (status.ok()) status = StartLoader(static_cast<int64_t>(view_.first_step.value()));
-  if (status.ok()) TellOfRecovery(view_taken);
+  if (status.ok()) TellOfRecovery(view_taken, begun.has_value());
   return status;
 }
 
-void Worker::TellOfRecovery(absl::Time view_taken) {
+void Worker::TellOfRecovery(absl::Time view_taken, bool recomputes) {
   const absl::Time now = SteadyNow();
   Recovery recovery;
   recovery.generation = view_.generation;
   recovery.step = view_.first_step;
   recovery.change = ChangeOf(trained_view_, view_);
   recovery.ranks = ranks_;
+  recovery.recomputes = recomputes;
   recovery.gone_on = absl::Now();
   recovery.heard = recovery.gone_on - (now - view_heard_);
   recovery.lost = {broken_off_ - *in_vain_since_, view_taken - broken_off_, now - view_taken};

@@ -410,7 +410,17 @@ TEST_F(StepReporterTest, GoOn_Twice_MetricsHaveTheLostTimeOfEachPhase) {
        {"{phase=\"computing\"} 9\n", "{phase=\"waiting\"} 18\n", "{phase=\"connecting\"} 36\n"}) {
     EXPECT_THAT(text, ::testing::HasSubstr(std::string("gradwire_recovery_seconds_total") + lost));
   }
-  EXPECT_EQ(reporter_->SummaryOf(0).failures.retries, 2);
+}
+
+// Another worker may be lost in an evaluation, or behind the last step.
+TEST_F(StepReporterTest, GoOn_OnlyOnceWithinAStep_OneRetry) {
+  Recovery recovery;
+  recovery.ranks = {Rank(1), Rank(3)};
+  recovery.recomputes = true;
+  reporter_->GoOn(recovery);
+  recovery.recomputes = false;
+  reporter_->GoOn(recovery);
+  EXPECT_EQ(reporter_->SummaryOf(0).failures.retries, 1);
 }
 
 // The model is served.
