@@ -80,7 +80,7 @@ nlohmann::ordered_json PhaseListJson();
 // lost most.
 struct LostTime {
   absl::Duration computing;   // in the step that is computed again, until the worker broke off
-  absl::Duration waiting;     // then, until it received the next view
+  absl::Duration waiting;     // then, until it received the view in which it goes on
   absl::Duration connecting;  // then, until it could compute again
 
   absl::Duration total() const { return computing + waiting + connecting; }

@@ -168,6 +168,17 @@ class SelectionTest(CellTest):
     def test_another_killed_when_it_hears_of_the_loss(self):
         self.check(Cell("new-view", signal.SIGKILL, "hosts", "ddp"))
 
+    def test_time_in_a_view_that_failed_is_waiting(self):
+        """Rank 1 breaks off its step at the first loss, and then cannot connect with rank 2, unless it
+        is so fast that it connects before that stops."""
+        words = [*Cell("", signal.SIGSTOP, "", "").words(), "--sync", "ddp", "--backend", "ring"]
+        deaths = [Death(3, "hand-in", STEP, signal.SIGKILL), Death(2, "new-view", 2, signal.SIGSTOP)]
+        tries = (summaries_of(words, deaths=deaths)[1]["failures"]["recoveries"] for _ in range(8))
+        recovery, = next(recoveries for recoveries in tries if len(recoveries) == 1)
+        self.assertEqual(recovery["losses"], 2)
+        lost = recovery["seconds_lost_by_phase"]
+        self.assertLess(lost["computing"], lost["waiting"])
+
 
 class MatrixTest(CellTest):
     def test_all(self):

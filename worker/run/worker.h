@@ -143,9 +143,10 @@ class Worker {
   LayoutId layout_;                        // of the gradients
   std::string backend_in_force_;           // in the first view
   View trained_view_;                      // the last view in which it trained
-  // Times of SteadyNow: when training broke off for another view; when that view arrived; and since
-  // when no lasting work was done (none: all work so far lasts).
-  absl::Time broken_off_;
+  // Times of SteadyNow: when training broke off for another view (none: it goes on), which stays
+  // until it goes on, even if that view fails, too; when the last view arrived; and since when no
+  // lasting work was done (none: all work so far lasts).
+  absl::optional<absl::Time> broken_off_;
   absl::Time view_heard_;
   absl::optional<absl::Time> in_vain_since_;
   struct {

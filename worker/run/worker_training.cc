@@ -83,7 +83,7 @@ bool Worker::IsEvaluated(int64_t steps) const {
 // computes the step again.
 bool Worker::GoesOn(const absl::Status& status) {
   if (!view_.seals || IsOfAll(status)) return false;
-  broken_off_ = SteadyNow();
+  if (!broken_off_.has_value()) broken_off_ = SteadyNow();
   if (!in_vain_since_.has_value()) in_vain_since_ = broken_off_;
   NextView next = member_->AwaitNextView(status, CurrentStep());
   if (next.kind == NextView::kEnd) return false;
@@ -130,11 +130,12 @@ void Worker::TellOfRecovery(absl::Time view_taken, bool recomputes) {
   recovery.recomputes = recomputes;
   recovery.gone_on = absl::Now();
   recovery.heard = recovery.gone_on - (now - view_heard_);
-  recovery.lost = {broken_off_ - *in_vain_since_, view_taken - broken_off_, now - view_taken};
+  const absl::Time broken_off = *std::exchange(broken_off_, absl::nullopt);
+  recovery.lost = {broken_off - *in_vain_since_, view_taken - broken_off, now - view_taken};
   spdlog::info("goes on; the {} cost {}", recovery.change.lost.empty() ? "pause" : "loss",
                Describe(recovery.lost));
   if (const OnSpan on_span = SpanListener()) {
-    on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off_, now});
+    on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off, now});
   }
   member_->TellLost(recovery.lost);
   reporter_->GoOn(std::move(recovery));
