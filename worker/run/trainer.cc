@@ -279,8 +279,9 @@ bool Trainer::IsLate(Step step) const {
 
 absl::Status Trainer::RunSteps(Calls& calls) {
   while (true) {
-    const Stopwatch wait;
     Begin("data", next_step_);
+    if (options_.before_step) options_.before_step(next_step_);
+    const Stopwatch wait;
     absl::StatusOr<Batch> batch = calls.next();
     if (calls.stopped()) return Stopped();
     if (!batch.ok()) {

@@ -52,6 +52,9 @@ struct TrainerOptions {
   // Empty: they may be late after every step.
   std::function<bool(Step)> is_border = nullptr;
   StepSeal seal = {};
+  // Called before a step's batches are asked for, with that step, and so also at the end of Run.
+  // Its time is in no phase.
+  std::function<void(Step)> before_step = nullptr;
   // Called when the trainer begins a phase of a step. `waits`: it waits for other workers, for the
   // given bucket if that is known. Must not block.
   std::function<void(const char* phase, Step, bool waits, absl::optional<Bucket>)> on_phase =

@@ -298,6 +298,9 @@ absl::Status Worker::MakeTrainer() {
                      },
                      [this](Step step) { return AwaitSealed(step); }};
   }
+  options->before_step = [this](Step next) {
+    if (state_ != nullptr) state_->BeforeStep(next, view_);
+  };
   options->on_phase = [this](auto... phase) { BeginPhase(phase...); };
   options->is_border = [this](Step step) {
     return view_.keeps_state && state_ != nullptr && state_->IsBorder(step);

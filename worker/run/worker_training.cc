@@ -153,9 +153,6 @@ Step Worker::CurrentStep() const { return trainer_ ? trainer_->current_step() : 
 absl::Status Worker::TrainUntil(int64_t steps) {
   const auto next = [this, steps]() -> absl::StatusOr<Batch> {
     const bool begins_step = next_batch_ % ranks_.size() == 0;
-    if (begins_step && state_ != nullptr) {
-      state_->BeforeStep(Step(next_batch_ / ranks_.size()), view_);
-    }
     if (begins_step && next_batch_ / ranks_.size() == static_cast<uint64_t>(steps)) {
       return absl::OutOfRangeError("an evaluation, or the end, comes first");
     }

@@ -8,8 +8,11 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "common/base/clock.h"
 #include "tests/worker/models/oracle.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
@@ -136,6 +139,24 @@ TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
                  [&](absl::Span<const StepRecord> reports) { correct = reports[0].correct; });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(correct, expected);
+}
+
+// As a copy of the state for a checkpoint, which is no wait for a batch.
+TEST(TrainerTest, Run_BeforeStep_EachStepAndTheEndInNoPhase) {
+  std::vector<uint64_t> steps;
+  std::vector<absl::Time> done, data;
+  TrainerOptions options;
+  options.before_step = [&](Step step) {
+    steps.push_back(step.value());
+    done.push_back(SteadyNow());
+  };
+  options.on_span = [&](const TraceSpan& span) {
+    if (std::string(span.name) == "data") data.push_back(span.begin);
+  };
+  TrainAlone(2, options);
+  EXPECT_THAT(steps, ::testing::ElementsAre(0, 1, 2));
+  ASSERT_EQ(data.size(), 2u);
+  for (size_t i = 0; i < data.size(); ++i) EXPECT_GE(data[i], done[i]);
 }
 
 // The last of the six pieces is one sample.
