@@ -84,6 +84,7 @@ void DistributedDataParallel::Impl::TellOfCommit() {
 // Resume has none at all.
 absl::Status DistributedDataParallel::Impl::KeepLast() {
   if (!member_.keeps_state() || !next_.has_value()) return absl::OkStatus();
+  member_.BeginClosing();
   const auto own = static_cast<int64_t>(next_->value());
   const auto all = run_->collectives().AllGather(torch::tensor(own, torch::kLong));
   if (!all.ok()) return all.status();

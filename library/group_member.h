@@ -63,7 +63,13 @@ class GroupMember {
   // Use it only while state() is OK or to wait for a transfer.
   Exchange& exchange() { return member_->exchange(); }
   RunMember& member() { return *member_; }
-  absl::Time StepDeadline() const { return SteadyNow() + settings_.step_timeout; }
+  // Returns the deadline of a step or a collective that begins now.
+  absl::Time StepDeadline() const {
+    return closing_ ? absl::InfiniteFuture() : SteadyNow() + settings_.step_timeout;
+  }
+  // The program closes the group: from now on this rank waits for the others without a limit,
+  // because they may continue for any time. If one is lost, the run ends.
+  void BeginClosing() { closing_ = true; }
 
   // Fails the run with `cause` (not OK) in the current step: tells the other ranks, and ends all
   // transfers. Returns the failure to report: the coordinator's, if it arrives.
@@ -117,6 +123,7 @@ class GroupMember {
   View view_;
   Rank rank_{0};
   Step step_;
+  bool closing_ = false;
   TransferTotals counted_;  // up to the last step
   CompressionMeter compression_;
 

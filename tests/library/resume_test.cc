@@ -531,6 +531,27 @@ TEST_F(ResumeTest, Close_RanksWithOtherNumbersOfSteps_WaitsForNoCheckpoint) {
   EXPECT_FALSE(HasCheckpoint(2));
 }
 
+// As rank 0 does that tests the model at the end, while the others close at once.
+TEST_F(ResumeTest, Close_RankComesLaterThanTheStepTimeout_OthersWaitAndKeepTheState) {
+  KeepCheckpoints();
+  GroupOptions options;
+  options.step_timeout_seconds = 2;
+  RunRanksWell(
+      kRanks,
+      [](const Group& group) {
+        Trained net;
+        DistributedDataParallel ddp(net, group);
+        torch::optim::SGD sgd(net->parameters(), 0.1);
+        ddp.attach(sgd);
+        ddp.resume();
+        ddp.end_step();
+        if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(5));
+        group->close();
+      },
+      options);
+  EXPECT_TRUE(HasCheckpoint(1));
+}
+
 // Random numbers of torch belong to the process, so there is one rank.
 TEST_F(ResumeTest, RandomNumbers_Continue) {
   KeepCheckpoints();
