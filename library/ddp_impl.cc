@@ -227,28 +227,31 @@ void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, dou
   }
 }
 
+// A step begins at the end of the one before it, which another model may have done: even in this
+// backward pass.
 void DistributedDataParallel::Impl::Report() {
   const absl::Time now = SteadyNow();
+  const absl::Time start = std::max(made_, member_.last_end());
+  begin_ = std::max(begin_, start);
   StepRecord record;
   record.loss_told = loss_.has_value();
   record.loss = loss_.value_or(std::numeric_limits<double>::quiet_NaN());
   record.samples = samples_;
-  record.iteration = now - last_end_;
+  record.iteration = now - start;
   record.phases = reducer_->times();
   if (low_rank_ != nullptr) {
     record.compressed = compression_.OnStep(low_rank_->totals().compressed);
   }
-  record.phases[Phase::kForward] = begin_ - last_end_;
+  record.phases[Phase::kForward] = begin_ - start;
   record.phases[Phase::kBackward] = backward_end_ - begin_;
   if (const OnSpan on_span = member_.span_listener()) {
     const Step step = member_.step();
     const auto lane = TraceSpan::Lane::kCompute;
-    on_span({lane, "forward", step, Bucket(0), last_end_, begin_});
+    on_span({lane, "forward", step, Bucket(0), start, begin_});
     on_span({lane, "backward", step, Bucket(0), begin_, backward_end_});
     on_span({lane, "wait", step, Bucket(0), backward_end_, now});
   }
-  member_.Report(record);
-  last_end_ = now;
+  member_.Report(record, now);
   loss_.reset();
   samples_ = 0;
 }

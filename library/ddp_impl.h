@@ -97,6 +97,7 @@ class DistributedDataParallel::Impl {
   const std::shared_ptr<ProcessGroup> group_;  // keeps *run_ alive
   ProcessGroup::Impl* const run_;
   GroupMember& member_;
+  const absl::Time made_ = SteadyNow();
   const DDPOptions options_;
   const std::string name_;
   std::vector<std::string> names_;  // of parameters
@@ -117,7 +118,6 @@ class DistributedDataParallel::Impl {
   std::vector<torch::Tensor> own_buffers_;  // of the pass, before the other ranks' arrive
 
   // State of the current step:
-  absl::Time last_end_ = SteadyNow();
   absl::Time begin_;
   absl::Time backward_end_;
   absl::optional<double> loss_;  // of this step, if the program reported it

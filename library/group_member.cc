@@ -192,7 +192,8 @@ void GroupMember::CountTransfers(StepRecord* record) {
   counted_ = totals;
 }
 
-void GroupMember::Report(StepRecord record) {
+void GroupMember::Report(StepRecord record, absl::Time end) {
+  last_end_ = end;
   record.step = step_;
   record.rank = rank_;
   record.time = absl::Now();

@@ -77,8 +77,11 @@ class GroupMember {
 
   // Steps count all averages of the run.
   Step step() const { return step_; }
-  // Reports the step as done. Sets step, rank, bytes and time. A loss of NaN is unknown.
-  void Report(StepRecord record);
+  // Reports the step, which ended at `end`, as done. Sets step, rank, bytes and time. A loss of NaN
+  // is unknown.
+  void Report(StepRecord record, absl::Time end);
+  // Returns the end of the last step, of any model; the infinite past before the first one.
+  absl::Time last_end() const { return last_end_; }
   // Returns the listener of the steps' phases; empty without a trace.
   OnSpan span_listener();
 
@@ -123,6 +126,7 @@ class GroupMember {
   View view_;
   Rank rank_{0};
   Step step_;
+  absl::Time last_end_ = absl::InfinitePast();
   bool closing_ = false;
   TransferTotals counted_;  // up to the last step
   CompressionMeter compression_;

@@ -439,6 +439,42 @@ TEST(Ddp, SlowForwardAndBackward_Metrics_HaveEachTimeInItsPhase) {
       options);
 }
 
+// Sleeps when backward has computed the last gradient of `net`.
+void SlowDown(Net& net) {
+  net->first->weight.register_hook(
+      [](const torch::Tensor&) { std::this_thread::sleep_for(std::chrono::milliseconds(60)); });
+}
+
+// Else each step would count the other model's, too.
+TEST(Ddp, SeveralModels_Metrics_HaveEachTimeOnce) {
+  GroupOptions options;
+  options.metrics = UnusedAddress();
+  RunRanksWell(
+      1,
+      [&options](const auto& group) {
+        Net first(0), second(1);
+        SlowDown(first);
+        SlowDown(second);
+        const auto start = std::chrono::steady_clock::now();
+        DistributedDataParallel a(first, group);
+        DistributedDataParallel b(second, group);
+        LossOf(first, BatchOf(0)).backward();
+        LossOf(second, BatchOf(0)).backward();
+        for (int step = 0; step < 4; ++step) {
+          (LossOf(first, BatchOf(0)) + LossOf(second, BatchOf(0))).backward();
+        }
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+        const std::string metrics = HttpGet(options.metrics, "/metrics").value().body;
+        for (const std::string phase : {"forward", "backward"}) {
+          const double seconds =
+              ValueOf(metrics, "gradwire_phase_seconds_sum{phase=\"" + phase + "\"}");
+          EXPECT_GE(seconds, 0) << phase;
+          EXPECT_LE(seconds, elapsed.count()) << phase;
+        }
+      },
+      options);
+}
+
 TEST(Ddp, Trace_SeveralRanks_EachHasAFileWithThePartsOfItsSteps) {
   const TempDir dir;
   GroupOptions options;
