@@ -302,6 +302,16 @@ absl::StatusOr<torch::Tensor> TensorCollectives::Mean(const torch::Tensor& tenso
   return entry->mean.view(tensor.sizes());
 }
 
+namespace {
+
+// After a change of memory that torch does not see: so that autograd notices if it has kept the
+// values before.
+void MarkChanged(const torch::Tensor& flat) {
+  if (!flat.is_inference()) flat.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace
+
 absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
   if (absl::Status status = CheckNumbers(tensor); !status.ok()) return status;
   const torch::NoGradGuard values_only;
@@ -318,6 +328,7 @@ absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
   if (mean && flat.scalar_type() == torch::kFloat && flat.nbytes() >= kFoldedBytes && CanFold()) {
     status =
         collectives_.Mean(signature, {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())});
+    MarkChanged(flat);  // even if it failed
   } else {
     const auto most = static_cast<int64_t>(ByteCollectives::kMaxPiece / flat.element_size());
     int64_t first = 0;
@@ -343,6 +354,7 @@ absl::Status TensorCollectives::Broadcast(torch::Tensor tensor, Rank root) {
   const torch::Tensor flat = ValuesOf(tensor);
   const uint64_t signature = SignatureOf("broadcast", tensor);
   const absl::Status status = collectives_.Broadcast(signature, root, BytesOf(flat));
+  MarkChanged(flat);
   if (status.ok() && flat.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(flat);
   return status;
 }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <functional>
 #include <limits>
+#include <vector>
 
 #include "tests/library/ranks.h"
 #include "tests/support/sockets.h"
@@ -179,6 +181,23 @@ TEST(ProcessGroup, AllReduce_RequiresGrad_ValuesChangeWithoutHistory) {
     group->all_reduce(tensor);
     EXPECT_TRUE(tensor.is_leaf());
     EXPECT_EQ(tensor.sum().item<float>(), 4);
+  });
+}
+
+// Else backward would take the new values for those of the forward pass.
+TEST(ProcessGroup, Collectives_TensorKeptByALoss_AutogradNotices) {
+  RunRanksWell(2, [](const auto& group) {
+    const std::vector<std::function<void(torch::Tensor)>> changes = {
+        [&](torch::Tensor tensor) { group->broadcast(tensor, 1); },
+        [&](torch::Tensor tensor) { group->all_reduce(tensor); },
+        [&](torch::Tensor tensor) { group->all_reduce(tensor, ReduceOp::kMean); }};
+    for (const auto& change : changes) {
+      const torch::Tensor tensor = torch::full({1 << 16}, 2 + group->rank(), torch::kFloat);
+      const torch::Tensor weight = torch::ones({1 << 16}, torch::requires_grad());
+      const torch::Tensor loss = (weight * tensor).sum();
+      change(tensor);
+      EXPECT_THROW(loss.backward(), c10::Error);
+    }
   });
 }
 
