@@ -175,10 +175,10 @@ absl::StatusOr<LayoutId> GroupMember::Declare(const std::string& name, const Lay
   return id;
 }
 
-absl::Status GroupMember::Fail(const absl::Status& cause) {
+absl::Status GroupMember::Fail(const absl::Status& cause, bool of_all) {
   if (absl::Status known = state(); !known.ok()) return known;
   metrics_.CountRpcError(cause.code());
-  return member_->Fail(cause, step_);
+  return member_->Fail(cause, step_, of_all);
 }
 
 void GroupMember::CountTransfers(StepRecord* record) {

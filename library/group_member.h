@@ -72,8 +72,9 @@ class GroupMember {
   void BeginClosing() { closing_ = true; }
 
   // Fails the run with `cause` (not OK) in the current step: tells the other ranks, and ends all
-  // transfers. Returns the failure to report: the coordinator's, if it arrives.
-  absl::Status Fail(const absl::Status& cause);
+  // transfers. `of_all`: no loss of another rank has caused it. Returns the failure to report: the
+  // coordinator's, if it arrives.
+  absl::Status Fail(const absl::Status& cause, bool of_all = false);
 
   // Steps count all averages of the run.
   Step step() const { return step_; }

@@ -35,7 +35,7 @@ absl::Status ForEachPiece(size_t bytes, const Body& body) {
 }
 
 absl::Status OtherCall(Rank rank) {
-  return absl::InvalidArgumentError(
+  return absl::AbortedError(
       absl::StrCat("rank ", rank.value(),
                    " called another collective, or passed a tensor of another type or shape; "
                    "expected the same on all ranks"));
@@ -138,7 +138,9 @@ absl::Status ByteCollectives::TakeGathered(Call* call, uint64_t signature, size_
   const Channel& channel = *call->channel;
   for (int rank = 0; rank < member_->world_size(); ++rank) {
     const uint8_t* from = channel.data.data() + static_cast<size_t>(rank) * channel.piece;
-    if (SignatureAt(from) != signature) return member_->Fail(OtherCall(Rank(rank)));
+    if (SignatureAt(from) != signature) {
+      return member_->Fail(OtherCall(Rank(rank)), /*of_all=*/true);
+    }
     if (size == 0) continue;
     std::copy_n(from + kSignature, size, all + static_cast<size_t>(rank) * stride);
   }
@@ -185,7 +187,7 @@ absl::Status ByteCollectives::BroadcastPiece(uint64_t signature, Rank root,
     std::copy(bytes.begin(), bytes.end(), data + kSignature);
   }
   if (absl::Status status = Run(*channel, is_root ? 0 : 1, data); !status.ok()) return status;
-  if (SignatureAt(data) != signature) return member_->Fail(OtherCall(root));
+  if (SignatureAt(data) != signature) return member_->Fail(OtherCall(root), /*of_all=*/true);
   std::copy_n(data + kSignature, bytes.size(), bytes.begin());
   return absl::OkStatus();
 }

@@ -31,7 +31,7 @@ namespace gradwire {
 // A step ends when all ranks have begun it. Each piece carries a signature of 8 bytes for values
 // that must be equal on all ranks (operation, type, shape). All ranks must make the same calls in
 // the same order, on one thread at a time. An error ends the run (see GroupMember::Fail).
-//   InvalidArgument, Aborted  ranks do not make the same call
+//   Aborted  ranks do not make the same call
 //   or an error of the exchange
 class ByteCollectives {
  public:

@@ -230,6 +230,7 @@ TEST(ProcessGroup, AllReduce_OtherShapeOnOneRank_ErrorOnAll) {
   });
   for (const auto& end : ends) {
     ASSERT_TRUE(end.has_value());
+    EXPECT_EQ(end->code(), ErrorCode::kAborted) << "the run is over";
     EXPECT_THAT(end->what(), HasSubstr("expected the same on all ranks"));
   }
 }
