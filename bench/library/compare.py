@@ -103,7 +103,11 @@ def parse():
     p.add_argument("--rate", default="none")
     p.add_argument("--tuned", action="store_true", help="PyTorch with 1 MB buckets as views")
     p.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
-    return p.parse_args()
+    a = p.parse_args()
+    if a.rounds < 1 or a.steps < 2 or a.ranks < 1:  # the first step does not count
+        p.error(f"got {a.rounds} rounds of {a.steps} steps on {a.ranks} ranks, expected 1 or more of 2 "
+                "or more on 1 or more")
+    return a
 
 
 def main():

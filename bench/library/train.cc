@@ -5,6 +5,7 @@
 #include <gradwire/ddp.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <iomanip>
@@ -150,7 +151,8 @@ int main(int argc, char** argv) {
   torch::manual_seed(1000 + group->rank());
   modes.at(argv[1])(&run, std::stoi(argv[2]));
   std::cout << std::setprecision(9);
-  const size_t passes = run.losses.size() / run.seconds.size();
+  // None, if this rank has no batch.
+  const size_t passes = run.losses.size() / std::max<size_t>(run.seconds.size(), 1);
   for (size_t i = 0; i < run.losses.size(); ++i)
     std::cout << run.losses[i] << ' ' << run.seconds[i / passes] << '\n';
   if (run.rank == 0) std::cout << FinalLoss(&run) << " 0\n";

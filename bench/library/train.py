@@ -157,7 +157,7 @@ def main():
     run = Run(mode, width, OPTIONS.tuned)
     torch.manual_seed(1000 + rank)
     {"plain": plain, "no-sync": no_sync, "unused": unused, "uneven": uneven}[mode](run, steps)
-    passes = len(run.losses) // len(run.seconds)
+    passes = len(run.losses) // max(len(run.seconds), 1)  # none, if this rank has no batch
     for i, loss in enumerate(run.losses):
         print(f"{loss:.9g} {run.seconds[i // passes]:.9g}")
     if rank == 0:

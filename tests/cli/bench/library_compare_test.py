@@ -1,6 +1,7 @@
 """bench/library/compare.py: its table and its exit code, with stand-ins for build and ranks."""
 import contextlib
 import io
+import os
 import pathlib
 import runpy
 import subprocess
@@ -114,6 +115,13 @@ class Compare(unittest.TestCase):
         self.assertEqual((code, rows),
                          ("the two programs did not make the same number of passes", []))
 
+    def test_too_few_rounds_steps_or_ranks_are_refused(self):
+        for few in ("--rounds=0", "--steps=1", "--ranks=0"):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                code, rows = self.compare(few)
+            self.assertEqual((code, rows), (2, []), few)
+            self.assertRegex(said.getvalue(), "got .* expected 1 or more of 2 or more on 1 or more")
+
 
 class Twin(unittest.TestCase):
     """bench/library/train.py, with a stand-in for PyTorch."""
@@ -135,6 +143,13 @@ class Twin(unittest.TestCase):
             self.names["uneven"](run, 9)
             counts.append(run.step.call_count)
         self.assertEqual(counts, [5, 7, 9])
+
+    def test_rank_without_a_batch_prints_nothing(self):
+        place = {"RANK": "1", "WORLD_SIZE": "7", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        with mock.patch.dict(os.environ, place), \
+                contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.names["main"]()
+        self.assertEqual(printed.getvalue(), "")
 
 
 if __name__ == "__main__":
