@@ -41,6 +41,7 @@ DistributedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
 
 DistributedDataParallel::Impl::~Impl() {
   if (state_ != nullptr) {
+    WarnIfNotKept();
     run_->SetKeepLast(nullptr).IgnoreError();
     member_.Forget();
   }

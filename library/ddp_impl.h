@@ -48,6 +48,8 @@ class DistributedDataParallel::Impl {
   void EndStep();
   // Before the group closes: the state after the last step is kept, too.
   absl::Status KeepLast();
+  // This object ends: warns if the group is not closed yet, because KeepLast cannot run then.
+  void WarnIfNotKept() const;
   void SetLoss(double loss, int64_t samples);
   int64_t steps() const {
     return static_cast<int64_t>(step_.value() - member_.view().first_step.value());

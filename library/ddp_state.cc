@@ -1,4 +1,6 @@
 // The part of DistributedDataParallel that has to do with checkpoints.
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,6 +96,18 @@ absl::Status DistributedDataParallel::Impl::KeepLast() {
   const absl::Status kept = member_.KeepLast(*next_);
   TellOfCommit();
   return kept;
+}
+
+// A copy that was due after the last step is kept all the same.
+void DistributedDataParallel::Impl::WarnIfNotKept() const {
+  const View& view = member_.view();
+  if (!member_.keeps_state() || !next_.has_value() || *next_ == view.first_step) return;
+  if (view.checkpoint_every > 0 && next_->value() % view.checkpoint_every == 0) return;
+  if (run_->Unwinding() || !member_.state().ok()) return;
+  spdlog::warn(
+      "{}: its DistributedDataParallel ends before the group is closed, so there will be no "
+      "checkpoint before step {}; call close() first",
+      name_, next_->value());
 }
 
 }  // namespace gradwire

@@ -531,6 +531,27 @@ TEST_F(ResumeTest, Close_RanksWithOtherNumbersOfSteps_WaitsForNoCheckpoint) {
   EXPECT_FALSE(HasCheckpoint(2));
 }
 
+TEST_F(ResumeTest, ModelEndsBeforeTheGroupIsClosed_WarnsThatItsLastStateIsNotKept) {
+  KeepCheckpoints();
+  for (const int64_t steps : {kEvery, kSteps}) {
+    ::testing::internal::CaptureStderr();
+    RunRanksWell(1, [&](const Group& group) {
+      Trained net;
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      for (int64_t step = ddp.resume(); step < steps; ++step) {
+        ddp.end_step();
+        AwaitCheckpoint(step + 1);
+      }
+    });
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    const std::string warning = "there will be no checkpoint before step 6; call close() first";
+    EXPECT_EQ(log.find(warning) != std::string::npos, steps == kSteps) << log;
+    EXPECT_EQ(HasCheckpoint(steps), steps == kEvery);
+  }
+}
+
 // As rank 0 does that tests the model at the end, while the others close at once.
 TEST_F(ResumeTest, Close_RankComesLaterThanTheStepTimeout_OthersWaitAndKeepTheState) {
   KeepCheckpoints();
