@@ -1,5 +1,7 @@
 #include "library/tensor_collectives.h"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -257,8 +259,17 @@ absl::Status CheckTensor(const torch::Tensor& tensor) {
       absl::StrCat("got ", wrong, ", expected a dense one on the CPU"));
 }
 
-absl::Status CheckNumbers(const torch::Tensor& tensor) {
+// For a tensor that is changed.
+absl::Status CheckOwnMemory(const torch::Tensor& tensor) {
   if (absl::Status status = CheckTensor(tensor); !status.ok()) return status;
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "got a tensor whose elements share memory, as after expand(), expected one that has memory "
+      "for each; clone() it");
+}
+
+absl::Status CheckNumbers(const torch::Tensor& tensor) {
+  if (absl::Status status = CheckOwnMemory(tensor); !status.ok()) return status;
   const torch::ScalarType type = tensor.scalar_type();
   if (c10::isFloatingType(type) || c10::isIntegralType(type, /*includeBool=*/false)) {
     return absl::OkStatus();
@@ -347,7 +358,7 @@ absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
 }
 
 absl::Status TensorCollectives::Broadcast(torch::Tensor tensor, Rank root) {
-  if (absl::Status status = CheckTensor(tensor); !status.ok()) return status;
+  if (absl::Status status = CheckOwnMemory(tensor); !status.ok()) return status;
   if (root.value() < 0 || root.value() >= member_->world_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("got root ", root.value(), ", expected 0 to ", member_->world_size() - 1));

@@ -98,8 +98,8 @@ enum class ReduceOp { kSum, kMean };
 //
 // Call each collective on all ranks, in the same order, on one thread at a time: the thread on
 // which DistributedDataParallel and backward run, too. Tensors must be dense, on the CPU, and of
-// equal shape and type on all ranks; any memory layout is allowed. They are changed in place,
-// without autograd history.
+// equal shape and type on all ranks; any memory layout is allowed, except that elements of a tensor
+// that is changed must not share memory. They are changed in place, without autograd history.
 //
 // All methods except close() throw Error:
 //   kInvalidArgument     this rank's tensor does not meet these conditions; nothing was sent. Other

@@ -223,6 +223,24 @@ TEST(ProcessGroup, AllReduce_Bool_InvalidArgumentAndTheGroupGoesOn) {
   });
 }
 
+TEST(ProcessGroup, Collectives_ExpandedTensor_InvalidArgumentAndTheGroupGoesOn) {
+  RunRanksWell(2, [](const auto& group) {
+    const torch::Tensor expanded = torch::ones({1}).expand({3});
+    const std::vector<std::function<void()>> calls = {[&] { group->all_reduce(expanded); },
+                                                      [&] { group->broadcast(expanded); }};
+    for (const auto& call : calls) {
+      try {
+        call();
+        ADD_FAILURE() << "expected an Error";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+        EXPECT_THAT(error.what(), HasSubstr("whose elements share memory"));
+      }
+    }
+    EXPECT_EQ(group->all_gather(expanded).size(), 2u);
+  });
+}
+
 TEST(ProcessGroup, AllReduce_OtherShapeOnOneRank_ErrorOnAll) {
   const Ends ends = RunRanks(2, [](const auto& group) {
     torch::Tensor tensor = torch::ones({group->rank() + 1});
