@@ -24,9 +24,10 @@ enum class ErrorCode {
 GRADWIRE_EXPORT const char* ToString(ErrorCode code);
 
 // The only exception of this library. After an Error from a collective with a code other than
-// kInvalidArgument, or any Error from DistributedDataParallel, the group is unusable: each further
-// call throws the same Error, and only close() remains. The other ranks learn of the error within
-// about a second.
+// kInvalidArgument, or from DistributedDataParallel, the group is unusable: each further call
+// throws the same Error, and only close() remains. The other ranks learn of the error within about
+// a second. The run goes on after an Error of JoinOptions::throw_on_early_termination, and if
+// attach, resume or end_step is called in the wrong order or attach gets an unsuitable argument.
 class GRADWIRE_EXPORT Error : public std::runtime_error {
  public:
   Error(ErrorCode code, int rank, int64_t step, const std::string& message);
