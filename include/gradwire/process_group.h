@@ -179,8 +179,9 @@ class GRADWIRE_EXPORT ProcessGroup {
 };
 
 // Joins the run, and returns when all ranks have joined. A process may be in several groups, of
-// different runs. Logs to stderr (to spdlog's default logger if the program has set one). Installs
-// no signal handler. Throws Error:
+// different runs. Each needs a coordinator's address of its own, even if one follows the other: the
+// run that has ended may still be served at its address. Logs to stderr (to spdlog's default logger
+// if the program has set one). Installs no signal handler. Throws Error:
 //   kInvalidArgument     an option or an environment variable is invalid, or a value that must be
 //                        equal on all ranks, such as the token, differs
 //   kFailedPrecondition  an address cannot be bound, the rank is taken, or the run is full
