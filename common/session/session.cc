@@ -15,6 +15,8 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
+// Longer than a coordinator may stand still (kCoordinatorSilence) or wait for its disk.
+constexpr absl::Duration kFinishTimeout = absl::Seconds(45);
 
 // Returns true for codes that gRPC reports for a broken connection; the coordinator sends none of
 // them.
@@ -157,14 +159,15 @@ absl::Status Session::Leave(bool finished, absl::string_view reason, bool ends_r
   message.mutable_leave()->set_ends_run(ends_run);
   Write(message);
   HalfClose();
-  const absl::Time deadline = SteadyNow() + kLeaveTimeout;
+  const absl::Duration timeout = finished ? kFinishTimeout : kLeaveTimeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!end_ && !changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
   if (end_) return *end_;
   return absl::DeadlineExceededError(absl::StrCat("coordinator ", options_.coordinator,
                                                   " did not confirm the end within ",
-                                                  absl::ToInt64Seconds(kLeaveTimeout), " s"));
+                                                  absl::ToInt64Seconds(timeout), " s"));
 }
 
 void Session::Cancel() { EndWith(absl::CancelledError("the session was cancelled")); }

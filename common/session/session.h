@@ -130,9 +130,10 @@ class Session {
   // before.
   absl::Time answered();
 
-  // Tells the coordinator that this worker leaves, and waits at most 2 s for its confirmation.
-  // `finished`: all steps are done; otherwise it is a loss, with `reason`. `ends_run`: the run must
-  // not continue without this worker. Errors: the earlier end of the session, DeadlineExceeded, or
+  // Tells the coordinator that this worker leaves, and waits for its confirmation: at most 45 s if
+  // `finished` (all steps are done), because the coordinator may stand still or wait for its disk;
+  // otherwise it is a loss, with `reason`, and the limit is 2 s. `ends_run`: the run must not
+  // continue without this worker. Errors: the earlier end of the session, DeadlineExceeded, or
   // Cancelled if Leave was called before.
   absl::Status Leave(bool finished, absl::string_view reason, bool ends_run = false);
 

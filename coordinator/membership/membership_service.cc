@@ -140,7 +140,9 @@ void MembershipService::OnMessage(SessionId id, const absl::Status& intact,
   const bool is_first = !std::exchange(session.heard, true);
   if (!intact.ok() && !IsOfAnotherProtocol(message)) return OnBroken(id, intact);
   Enqueue(Judge(id, message, is_first));
+  session.acting = true;
   Drain();
+  session.acting = false;
 }
 
 void MembershipService::OnBroken(SessionId id, const absl::Status& why) {
@@ -440,6 +442,7 @@ void MembershipService::RunTicker() {
 void MembershipService::CancelOverdue(absl::Time now) {
   for (auto& [id, session] : sessions_) {
     if (session.end) {
+      if (session.IsHeldUp()) session.ended_at = now;
       if (now - session.ended_at > kCloseGrace) session.context->TryCancel();
     } else if (!session.heard && now - session.opened_at > kFirstMessage) {
       Dismiss(&session, absl::DeadlineExceededError("session: got nothing, expected Hello"));

@@ -32,9 +32,10 @@ namespace gradwire {
 //
 // End of a session: if the coordinator ends it while its thread reads, the worker (which received
 // Abort) half-closes and gets the status. A worker that does not half-close within kCloseGrace is
-// cancelled. So is a session that sends nothing within kFirstMessage, that reads no message for a
-// lease, or that leaves kMostWaiting messages unread. If more silent sessions are open than a run
-// can have, the longest silent one is cancelled, too.
+// cancelled. That time begins when the coordinator has done its own part, which may wait for the
+// disk. A session is cancelled, too, if it sends nothing within kFirstMessage, reads no message for
+// a lease, or leaves kMostWaiting messages unread. If more silent sessions are open than a run can
+// have, the longest silent one is cancelled.
 class MembershipService final : public v1::Membership::Service {
  public:
   // Called with no lock held, one at a time, on a thread of gRPC or the ticker. They must not
@@ -109,6 +110,7 @@ class MembershipService final : public v1::Membership::Service {
     Stream* stream = nullptr;
     absl::Time opened_at;
     bool heard = false;               // it has sent a message
+    bool acting = false;              // its thread carries out actions, so it does not read
     int pending = 0;                  // messages queued, waiting or being written
     std::optional<absl::Status> end;  // status of CloseSession
     absl::Time ended_at;
@@ -120,6 +122,8 @@ class MembershipService final : public v1::Membership::Service {
     bool closing = false;                        // the writer may end
     CondVar posted;                              // for the writer
 
+    // Whether its worker waits for the coordinator, which has not done or sent all of its part yet.
+    bool IsHeldUp() const { return acting || static_cast<size_t>(pending) > waiting.size(); }
     // The coordinator itself stood still that long; the time does not count as the other's silence.
     void Forgive(absl::Duration still, absl::Time now) {
       for (absl::Time* since : {&opened_at, &ended_at, &writing_since}) {

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
@@ -105,6 +106,7 @@ class MembershipServiceTest : public ::testing::Test {
   explicit MembershipServiceTest(MembershipConfig config = Config())
       : service_(config, {[this](const ::gradwire::FormRun& form) {
                             formed_.Set(form.view);
+                            absl::SleepFor(view_takes_);
                             return view_verdict_;
                           },
                           [this](const AgreeLayout& agree) { layout_.Set(agree.layout); },
@@ -114,7 +116,10 @@ class MembershipServiceTest : public ::testing::Test {
                           },
                           [this](const TellLoss& loss) { lost_.Set(loss.ranks); },
                           [this](Step step) { step_.Set(step); },
-                          [this](const absl::Status& status) { over_.Set(status); },
+                          [this](const absl::Status& status) {
+                            absl::SleepFor(end_takes_);
+                            over_.Set(status);
+                          },
                           [](const TellStraggler&) {},
                           [this](const TellCost& cost) { cost_.Set(cost.lost); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
@@ -151,6 +156,8 @@ class MembershipServiceTest : public ::testing::Test {
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
   absl::Status view_verdict_;  // of on_view
+  // Of on_view and on_run_over, as while a slow disk records them.
+  absl::Duration view_takes_, end_takes_;
   Slot<View> formed_;
   Slot<v1::StepDone> done_;  // rank 2's
   Slot<std::vector<Rank>> lost_;
@@ -299,6 +306,14 @@ TEST_F(MembershipServiceTest, Leave_AllFinished_EndsTheRunWell) {
   for (auto& worker : workers_) EXPECT_FALSE(worker->end.is_set());
 }
 
+// The last worker's message ends the run, which then takes longer than any grace.
+TEST_F(MembershipServiceTest, Leave_EndIsRecordedSlowly_EachWorkerGetsItsConfirmation) {
+  end_takes_ = absl::Seconds(3);
+  FormRun();
+  for (auto& worker : workers_) EXPECT_EQ(worker->session->Leave(true, ""), absl::OkStatus());
+  EXPECT_EQ(over_.Get(), absl::OkStatus());
+}
+
 TEST_F(MembershipServiceTest, Leave_NotFinished_AbortsTheOthersWithTheReason) {
   FormRun();
   EXPECT_EQ(workers_[1]->session->Leave(false, "the disk is full"), absl::OkStatus());
@@ -365,6 +380,14 @@ TEST_F(MembershipServiceTest, Stop_MidRun_AbortsAllWorkers) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->end.Get(), absl::AbortedError("the coordinator was stopped by SIGTERM"));
   }
+}
+
+TEST_F(MembershipServiceTest, Stop_WhileAViewIsRecordedSlowly_AbortReachesAllWorkers) {
+  view_takes_ = absl::Seconds(1);
+  for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
+  formed_.Get();
+  service_.Stop("stopped", absl::Seconds(5));
+  for (auto& worker : workers_) EXPECT_EQ(worker->end.Get(), absl::AbortedError("stopped"));
 }
 
 TEST_F(MembershipServiceTest, Stop_WhileJoining_EndsJoin) {
