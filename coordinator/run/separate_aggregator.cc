@@ -18,7 +18,6 @@ absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
   if (!endpoint.ok()) return endpoint.status();
   auto aggregator = absl::WrapUnique(new SeparateAggregator(options, *std::move(endpoint)));
   if (absl::Status status = aggregator->Listen(); !status.ok()) return status;
-  if (absl::Status status = aggregator->Connect(); !status.ok()) return status;
   return aggregator;
 }
 
@@ -61,20 +60,29 @@ absl::Status SeparateAggregator::Connect() {
   return endpoint_->Open(
       [this] {
         MutexLock lock(&mutex_);
-        return stopped_;
+        return !stopped_.ok();
       },
       [this](const absl::Status& status) { OnRunOver(status); }, std::move(listener));
 }
 
-absl::Status SeparateAggregator::Run() {
+absl::Status SeparateAggregator::Join() {
+  if (absl::Status connected = Connect(); !connected.ok()) return connected;
+  {
+    MutexLock lock(&mutex_);
+    if (!stopped_.ok()) return stopped_;  // it may have come before Stop could see the session
+  }
   const auto on_layout = [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                                 const v1::Serving& serving) {
     OnLayout({layout, buckets, serving});
   };
   const absl::StatusOr<View> view = endpoint_->Offer(on_layout);
-  if (!view.ok()) return view.status();
-  if (absl::Status status = Serve(*view); !status.ok()) return status;
+  return view.ok() ? Serve(*view) : view.status();
+}
+
+absl::Status SeparateAggregator::Run() {
+  const absl::Status joined = Join();
   MutexLock lock(&mutex_);
+  if (!joined.ok()) return stopped_.ok() ? joined : stopped_;
   while (!over_) changed_.Wait(&mutex_);
   return *over_;
 }
@@ -133,7 +141,7 @@ void SeparateAggregator::OnRunOver(const absl::Status& status) {
 void SeparateAggregator::Stop(absl::string_view reason) {
   {
     MutexLock lock(&mutex_);
-    stopped_ = true;
+    stopped_.Update(absl::CancelledError(reason));
   }
   endpoint_->Stop(reason);
   OnRunOver(absl::CancelledError(reason));

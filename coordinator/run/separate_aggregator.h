@@ -25,8 +25,7 @@ namespace gradwire {
 // each gradient once. Thread-safe.
 class SeparateAggregator {
  public:
-  // Listens, and connects to the run's coordinator. Errors: as for MetricsServer::Start,
-  // WritePortFile, and RunEndpoint::Create, Serve and Open.
+  // Listens. Errors: as for MetricsServer::Start, WritePortFile, and RunEndpoint::Create and Serve.
   static absl::StatusOr<std::unique_ptr<SeparateAggregator>> Start(
       const CoordinatorOptions& options);
 
@@ -35,11 +34,13 @@ class SeparateAggregator {
   SeparateAggregator(const SeparateAggregator&) = delete;
   SeparateAggregator& operator=(const SeparateAggregator&) = delete;
 
-  // Takes part in the run until its end. OK: all ranks finished. Otherwise the error by which the
-  // session was refused or ended; see Session::Join and OnAbort.
+  // Connects to the run's coordinator, and takes part in the run until its end. OK: all ranks
+  // finished. Otherwise the error of RunEndpoint::Open; that by which the session was refused or
+  // ended (see Session::Join and OnAbort); or Cancelled, with the reason of Stop.
   absl::Status Run();
 
-  // Leaves the run with `reason`, which ends the run for all. From any thread.
+  // Leaves the run with `reason`, which ends the run for all; or ends the wait for the coordinator
+  // or for the run. From any thread.
   void Stop(absl::string_view reason);
 
   const std::string& address() const { return endpoint_->address(); }  // for workers
@@ -53,6 +54,8 @@ class SeparateAggregator {
   SeparateAggregator(const CoordinatorOptions& options, std::unique_ptr<RunEndpoint> endpoint);
   absl::Status Listen();
   absl::Status Connect();
+  // Connects, waits for the first view, and serves it.
+  absl::Status Join();
   // Creates the aggregator of `view` with the layouts so far, and ends the previous view's
   // aggregator. Does nothing if a later view is already served. Internal if the view has no share
   // for this aggregator.
@@ -72,7 +75,7 @@ class SeparateAggregator {
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the first view
   std::vector<AgreedLayout> layouts_ ABSL_GUARDED_BY(mutex_);
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status stopped_ ABSL_GUARDED_BY(mutex_);  // the reason of the first Stop; OK: none
 
   const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the members above
 };

@@ -27,6 +27,7 @@ using ::gradwire::testing::Process;
 using ::gradwire::testing::ReadFile;
 using ::gradwire::testing::TempDir;
 using ::gradwire::testing::TestHello;
+using ::gradwire::testing::UnusedAddress;
 using ::testing::HasSubstr;
 
 // A coordinator on a free port.
@@ -94,6 +95,16 @@ TEST(CoordinatorMain, Sigint_MidRun_AbortsTheWorkerWithin2Seconds) {
   EXPECT_EQ(end.get_future().get(),
             absl::AbortedError("the coordinator was stopped by SIGINT (Ctrl-C)"));
   EXPECT_LT(SteadyNow() - signalled, absl::Seconds(2));
+}
+
+TEST(CoordinatorMain, Sigterm_AggregatorLooksForTheCoordinator_ExitsWith143AtOnce) {
+  auto process =
+      Process::Start("gradwire-coordinator", {"--aggregate-only", "--coordinator", UnusedAddress(),
+                                              "--listen", "127.0.0.1:0", "--metrics", "off"});
+  ASSERT_TRUE(process->WaitForOutput("does not answer", absl::Seconds(10)).ok());
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Wait(absl::Seconds(10)).value_or(-1), 128 + SIGTERM);
+  EXPECT_THAT(process->err(), HasSubstr("the aggregator was stopped by SIGTERM"));
 }
 
 TEST(CoordinatorMain, AllFinished_ExitsWith0) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ using ::gradwire::testing::HttpGet;
 using ::gradwire::testing::ReadFile;
 using ::gradwire::testing::TempDir;
 using ::gradwire::testing::TestHello;
+using ::gradwire::testing::UnusedAddress;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kBytes = 4;  // of each bucket
@@ -171,6 +173,20 @@ TEST_F(SeparateAggregatorTest, Stop_EndsTheRunForAllWithItsReason) {
   const absl::Status run = coordinator_->Wait();
   EXPECT_TRUE(absl::IsAborted(run)) << run;
   EXPECT_THAT(std::string(run.message()), HasSubstr("stopped by the test"));
+}
+
+TEST(SeparateAggregatorAlone, Stop_WhileNoCoordinatorAnswers_EndsRunWithItsReason) {
+  CoordinatorOptions options;
+  options.coordinator = UnusedAddress();
+  options.listen = "127.0.0.1:0";
+  options.metrics = "off";
+  const auto aggregator = SeparateAggregator::Start(options).value();
+  std::future<absl::Status> end =
+      std::async(std::launch::async, [&aggregator] { return aggregator->Run(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  aggregator->Stop("stopped by the test");
+  EXPECT_EQ(end.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(end.get(), absl::CancelledError("stopped by the test"));
 }
 
 }  // namespace
