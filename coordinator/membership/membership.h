@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -283,8 +284,8 @@ class Membership {
   // All workers hold the state before the same step.
   bool AllHold() const;
   SaveState TakeHolds();
-  // Frees copies of a step that not all workers hold.
-  void GiveUpHolds(Outcome* outcome);
+  // Frees copies of this step, or of any, because not all workers will hold it.
+  void GiveUpHolds(std::optional<Step> step, Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
   std::string WhyNobodyGoesOn() const;
   // Returns the number of workers present, without `worker` if it is not null.
@@ -359,9 +360,10 @@ class Membership {
   // Whether a worker has sent Ready. A program that may seal steps but never does is through when
   // it says so.
   bool is_sealing_ = false;
-  Step open_{0};      // the first step that is not sealed
-  Step declined_{0};  // the last for which a worker declined to copy its state
-  Step taken_{0};     // that of the last SaveState
+  Step open_{0};   // the first step that is not sealed
+  Step taken_{0};  // that of the last SaveState
+  // Later steps than that for which a worker declined to copy its state in this view.
+  std::set<Step> declined_;
   absl::Time went_on_ = absl::InfinitePast();  // when the last view after the first began
   // End of the pause of a run that waits for workers.
   std::optional<absl::Time> paused_until_;

@@ -54,21 +54,20 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   }
   if (!holds.declined().empty()) {
     const Step step(holds.step());
-    const bool is_new = declined_ < step && step != taken_;  // else copies of it are being saved
-    declined_ = std::max(declined_, step);
-    if (is_new) {
+    const bool is_first = declined_.insert(step).second;
+    if (is_first && step != taken_) {  // else copies of it are being saved
       const std::string why = absl::StrCat(NameOf(*worker), " has no copy, because ",
                                            Shortened(holds.declined(), kMostCause));
       outcome.actions.emplace_back(TellNoCheckpoint{step, why});
       outcome.why = absl::StrCat("no checkpoint before step ", step.value(), ": ", why);
       outcome.warns = true;
     }
-    GiveUpHolds(&outcome);
+    GiveUpHolds(step, &outcome);
     return outcome;
   }
-  if (Step(holds.step()) == declined_) {
+  if (const Step step(holds.step()); declined_.count(step) > 0) {
     // Kept any longer, it would be in the way of the next copy.
-    outcome.actions.emplace_back(SendSaved{session, declined_, generation_, /*written=*/false});
+    outcome.actions.emplace_back(SendSaved{session, step, generation_, /*written=*/false});
     return outcome;
   }
   worker->holds = holds;
@@ -114,6 +113,7 @@ SaveState Membership::TakeHolds() {
     worker->holds.reset();
   }
   taken_ = save.step;
+  declined_.erase(declined_.begin(), declined_.lower_bound(taken_));  // no copies of these are left
   return save;
 }
 
@@ -123,7 +123,7 @@ void Membership::OnStateDifference(const ReplicaDifference& difference, absl::Ti
   const Participant& first = *roster_.Workers().front();
   const std::string where = absl::StrCat("before step ", first.holds->step(), ", first in ",
                                          NameOfTensor(first, difference.tensor));
-  GiveUpHolds(outcome);
+  GiveUpHolds(std::nullopt, outcome);
   if (difference.minority.empty()) {
     return Fail(absl::AbortedError(absl::StrCat("the workers' states differ ", where,
                                                 ", and no majority says which are right")),
@@ -136,9 +136,9 @@ void Membership::OnStateDifference(const ReplicaDifference& difference, absl::Ti
   }
 }
 
-void Membership::GiveUpHolds(Outcome* outcome) {
+void Membership::GiveUpHolds(std::optional<Step> step, Outcome* outcome) {
   for (Participant* worker : roster_.Workers()) {
-    if (!worker->holds) continue;
+    if (!worker->holds || (step && worker->holds->step() != step->value())) continue;
     if (worker->session) {
       outcome->actions.emplace_back(SendSaved{*worker->session, Step(worker->holds->step()),
                                               Generation(worker->holds->generation()),

@@ -182,6 +182,25 @@ TEST_F(MembershipStateTest, OnHolds_AfterAnotherDeclined_IsFreedAtOnce) {
   EXPECT_THAT(All<SaveState>(Holds(3, 10)), SizeIs(1));
 }
 
+// A worker that still waits for the others' copies has none of the next step.
+TEST_F(MembershipStateTest, OnHolds_ALaterStepIsDeclined_CopiesOfThisOneAreSaved) {
+  Form();
+  Holds(1, 5);
+  EXPECT_THAT(All<SendSaved>(Holds(1, 7, 7, "the copy before step 5 is still in use")), IsEmpty());
+  Holds(2, 5);
+  EXPECT_THAT(All<SaveState>(Holds(3, 5)), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, OnHolds_SeveralStepsAreDeclined_LateCopiesOfEachAreFreed) {
+  Form();
+  for (const uint64_t step : {5, 7}) Holds(2, step, 7, "an earlier copy is in use");
+  const std::vector<SendSaved> freed = All<SendSaved>(Holds(1, 5));
+  ASSERT_THAT(freed, SizeIs(1));
+  EXPECT_EQ(freed[0].step, Step(5));
+  EXPECT_FALSE(freed[0].written);
+  EXPECT_THAT(All<SendSaved>(Holds(1, 7)), SizeIs(1));
+}
+
 // The step before the copy may be computed again.
 TEST_F(MembershipStateTest, OnHolds_DeclinedInAnEarlierView_CountsInThisOne) {
   Form();
