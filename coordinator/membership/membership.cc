@@ -377,6 +377,7 @@ Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
   if (const absl::Duration gap = roster_.OnTick(now); gap > absl::ZeroDuration()) {
     stragglers_.Forget();
+    suspicions_.OnPause(gap);
     if (paused_until_) *paused_until_ += gap;
     through_at_ += gap;
   }

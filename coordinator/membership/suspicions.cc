@@ -59,6 +59,11 @@ std::optional<absl::Time> Suspicions::since() const {
   return std::min(told_.front().at, late_.front().at);
 }
 
+void Suspicions::OnPause(absl::Duration still) {
+  for (Told& told : told_) told.at += still;
+  for (Told& late : late_) late.at += still;
+}
+
 void Suspicions::Explain(Incarnation lost) {
   const auto is_explained = [lost](const Told& told) {
     return told.suspicion.by == lost || told.suspicion.suspect == lost;

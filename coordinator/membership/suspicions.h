@@ -81,6 +81,8 @@ class Suspicions {
     told_.clear();
     late_.clear();
   }
+  // The coordinator itself stood still that long, and heard no other cause meanwhile.
+  void OnPause(absl::Duration still);
   // Workers have reached each other.
   void OnSealed() { stood_.clear(); }
 

@@ -109,5 +109,15 @@ TEST_F(MembershipLateTest, OnSuspect_OneIsStillAtWorkOfTheViewBefore_ItIsLost) {
   EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
 }
 
+// It knows nothing of the workers' work then, until they report it again.
+TEST_F(MembershipLateTest, OnSuspect_ThenTheCoordinatorStandsStill_WhoWaitsIsNotLost) {
+  for (int session = 1; session <= 3; ++session) At(session, "wait", 0, true);
+  Late(1, 2, 0);
+  now_ += absl::Seconds(12);
+  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+  for (int session = 1; session <= 3; ++session) At(session, "wait", 0, true);
+  EXPECT_THAT(Verdict().actions, IsEmpty());
+}
+
 }  // namespace
 }  // namespace gradwire

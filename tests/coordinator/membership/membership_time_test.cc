@@ -45,6 +45,16 @@ TEST_F(MembershipTimeTest, OnSuspect_ThenTheSuspectsLoss_GivesTheLossAsCause) {
       absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke"));
 }
 
+TEST_F(MembershipTimeTest, OnSuspect_ThenTheCoordinatorStandsStill_WaitsForAnotherCause) {
+  Form();
+  Suspect(1, 2);
+  now_ += absl::Seconds(12);
+  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+  EXPECT_EQ(
+      All<EndRun>(Broke(2)).at(0).status,
+      absl::AbortedError("rank 1 (10.10.1.2:2) was lost in step 0: its session stream broke"));
+}
+
 TEST_F(MembershipTimeTest, OnSuspect_OfEachOther_LosesWhoJoinedLast) {
   Form();
   Suspect(1, 2);
