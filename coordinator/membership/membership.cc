@@ -259,11 +259,15 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
   steps_.Take(done);
   stragglers_.OnStep(absl::Seconds(done.iteration_seconds()));
   outcome.actions.emplace_back(TakeStep{done});
-  if (const Step first_open = steps_.FirstOpen(); step_ < first_open) {
-    step_ = first_open;
-    outcome.actions.emplace_back(EnterStep{step_});
-  }
+  EnterStepIfAllDid(&outcome);
   return outcome;
+}
+
+void Membership::EnterStepIfAllDid(Outcome* outcome) {
+  const Step first_open = steps_.FirstOpen();
+  if (first_open <= step_) return;
+  step_ = first_open;
+  outcome->actions.emplace_back(EnterStep{step_});
 }
 
 Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Time now) {

@@ -272,6 +272,8 @@ class Membership {
                           Outcome* outcome);
 
   void FormIfComplete(Outcome* outcome);
+  // Notifies the caller if all ranks have done more steps than before.
+  void EnterStepIfAllDid(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
   // `last`: all steps are done, so there is none to record.
   void SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome);

@@ -82,9 +82,11 @@ void Membership::OnDifference(const ReplicaDifference& difference, absl::Time no
   }
 }
 
-// A worker whose step was sealed was lost in the next step, even if its StepDone never arrived.
+// A worker whose step was sealed was lost in the next step, even if its StepDone never arrived. The
+// last seal is of no step.
 Step Membership::StepOfLoss(const Participant& member) const {
-  return std::max(open_, steps_.FirstOpen(member.ranks));
+  const Step open = through_ ? Step(open_.value() - 1) : open_;
+  return std::max(open, steps_.FirstOpen(member.ranks));
 }
 
 void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
@@ -146,6 +148,8 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
   }
   const std::vector<LayoutId> agreed = layouts_.Forget(lost->incarnation);
   roster_.Evict(lost->incarnation);
+  steps_.Complete(ranks, open_);
+  EnterStepIfAllDid(outcome);
   reason_ = absl::StrCat(roster_.Count(), ": ", who, " lost in step ", open_.value(), ", and ",
                          DescribeCarriers(ranks));
   BeginNextView(agreed, now, outcome);

@@ -228,6 +228,13 @@ void StepTally::Take(const v1::StepDone& done) {
   *rank.mutable_last_step() = done;
 }
 
+void StepTally::Complete(absl::Span<const Rank> ranks, Step open) {
+  for (const Rank rank : ranks) {
+    v1::RankStatus& status = ranks_[rank.value()];
+    status.set_steps_done(std::max<uint64_t>(status.steps_done(), open.value()));
+  }
+}
+
 Step StepTally::FirstOpen(absl::Span<const Rank> ranks) const {
   uint64_t steps_done = std::numeric_limits<uint64_t>::max();
   for (Rank rank : ranks) steps_done = std::min(steps_done, Of(rank).steps_done());

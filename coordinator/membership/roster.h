@@ -98,6 +98,9 @@ class StepTally {
 
   // `done.rank` must be below the world size.
   void Take(const v1::StepDone& done);
+  // These ranks have done the steps before `open`, although their lost worker may not have reported
+  // all of them.
+  void Complete(absl::Span<const Rank> ranks, Step open);
   // Returns the first step that not all of `ranks` have done; with no ranks, that not all ranks
   // have.
   Step FirstOpen(absl::Span<const Rank> ranks = {}) const;

@@ -33,6 +33,12 @@ class MembershipRecoveryTest : public testing::MembershipFixture {
     ready.set_last(last);
     return recovering_->OnReady(SessionId(session), ready, now_);
   }
+  Outcome StepDone(int session, uint64_t step) {
+    v1::StepDone done;
+    done.set_rank(static_cast<uint32_t>(session - 1));
+    done.set_step(step);
+    return recovering_->OnStepDone(SessionId(session), done, now_);
+  }
   // For step 0, with the digest of a parameter.
   Outcome ReadyWith(int session, uint64_t digest) {
     v1::Ready ready;
@@ -106,6 +112,29 @@ TEST_F(MembershipRecoveryTest, LossBeforeStepDone_IsToldOfTheStepThatIsOpen) {
   ASSERT_THAT(All<TellLoss>(outcome), SizeIs(1));
   EXPECT_EQ(All<TellLoss>(outcome)[0].step, Step(1));
   EXPECT_THAT(outcome.why, HasSubstr("was lost in step 1"));
+}
+
+// It may have been the last step, which no other worker reports for it.
+TEST_F(MembershipRecoveryTest, LossBeforeItReportsASealedStep_TheStepCountsForItsRanks) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  for (const int session : {1, 3}) EXPECT_THAT(All<EnterStep>(StepDone(session, 0)), IsEmpty());
+  const std::vector<EnterStep> entered = All<EnterStep>(Broke(2));
+  ASSERT_THAT(entered, SizeIs(1));
+  EXPECT_EQ(entered[0].step, Step(1));
+  EXPECT_EQ(recovering_->Status().ranks(1).steps_done(), 1u);
+  for (const int session : {1, 3}) Ready(session, 1, 2, /*last=*/true);
+  EXPECT_THAT(Finished(3).why, HasSubstr("ranks 1, 2 (10.10.1.2:3) finished after 1 steps"));
+}
+
+TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_IsToldOfTheStepThatWouldBeNext) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  for (int session = 1; session <= 3; ++session) StepDone(session, 0);
+  for (int session = 1; session <= 3; ++session) Ready(session, 1, 1, /*last=*/true);
+  const std::vector<TellLoss> losses = All<TellLoss>(Broke(2));
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_EQ(losses[0].step, Step(1));
 }
 
 TEST_F(MembershipRecoveryTest, Ready_OfAnotherStepOrTwice_IsNonsense) {
