@@ -286,6 +286,10 @@ class Membership {
   // All workers hold the state before the same step.
   bool AllHold() const;
   SaveState TakeHolds();
+  // Tells once that there will be no checkpoint before this step in this view.
+  void TellOfNone(Step step, const std::string& why, Outcome* outcome);
+  // Frees all copies, and reports the steps that will not be copied again in the next view.
+  void GiveUpAllHolds(const std::string& why, Outcome* outcome);
   // Frees copies of this step, or of any, because not all workers will hold it.
   void GiveUpHolds(std::optional<Step> step, Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
@@ -364,7 +368,7 @@ class Membership {
   bool is_sealing_ = false;
   Step open_{0};   // the first step that is not sealed
   Step taken_{0};  // that of the last SaveState
-  // Later steps than that for which a worker declined to copy its state in this view.
+  // Later steps than that, without a checkpoint in this view.
   std::set<Step> declined_;
   absl::Time went_on_ = absl::InfinitePast();  // when the last view after the first began
   // End of the pause of a run that waits for workers.

@@ -185,8 +185,7 @@ void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time n
   went_on_ = now;
   suspicions_.Forget();  // they were of the previous view
   for (Participant* worker : roster_.Workers()) worker->ready = false;
-  GiveUpHolds(std::nullopt, outcome);
-  declined_.clear();  // the step may be computed again, and copied
+  GiveUpAllHolds("a new view began before all workers had a copy", outcome);
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));

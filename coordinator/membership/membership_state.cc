@@ -54,14 +54,10 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   }
   if (!holds.declined().empty()) {
     const Step step(holds.step());
-    const bool is_first = declined_.insert(step).second;
-    if (is_first && step != taken_) {  // else copies of it are being saved
-      const std::string why = absl::StrCat(NameOf(*worker), " has no copy, because ",
-                                           Shortened(holds.declined(), kMostCause));
-      outcome.actions.emplace_back(TellNoCheckpoint{step, why});
-      outcome.why = absl::StrCat("no checkpoint before step ", step.value(), ": ", why);
-      outcome.warns = true;
-    }
+    TellOfNone(step,
+               absl::StrCat(NameOf(*worker), " has no copy, because ",
+                            Shortened(holds.declined(), kMostCause)),
+               &outcome);
     GiveUpHolds(step, &outcome);
     return outcome;
   }
@@ -84,6 +80,24 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
     outcome.actions.emplace_back(TakeHolds());
   }
   return outcome;
+}
+
+void Membership::TellOfNone(Step step, const std::string& why, Outcome* outcome) {
+  const bool is_first = declined_.insert(step).second;
+  if (!is_first || step == taken_) return;  // copies of a step that was taken are being saved
+  outcome->actions.emplace_back(TellNoCheckpoint{step, why});
+  outcome->Say(absl::StrCat("no checkpoint before step ", step.value(), ": ", why));
+  outcome->warns = true;
+}
+
+// The next view begins with the open step, so copies before that and later ones are made again.
+void Membership::GiveUpAllHolds(const std::string& why, Outcome* outcome) {
+  declined_.clear();
+  for (const Participant* worker : roster_.Workers()) {
+    if (!worker->holds || worker->holds->step() >= open_.value()) continue;
+    TellOfNone(Step(worker->holds->step()), why, outcome);
+  }
+  GiveUpHolds(std::nullopt, outcome);
 }
 
 bool Membership::AllHold() const {
@@ -123,7 +137,7 @@ void Membership::OnStateDifference(const ReplicaDifference& difference, absl::Ti
   const Participant& first = *roster_.Workers().front();
   const std::string where = absl::StrCat("before step ", first.holds->step(), ", first in ",
                                          NameOfTensor(first, difference.tensor));
-  GiveUpHolds(std::nullopt, outcome);
+  GiveUpAllHolds("the workers' states differ", outcome);
   if (difference.minority.empty()) {
     return Fail(absl::AbortedError(absl::StrCat("the workers' states differ ", where,
                                                 ", and no majority says which are right")),

@@ -283,6 +283,19 @@ TEST_F(MembershipStateTest, OnHolds_MomentumOfOneDiffers_ItIsLost) {
   EXPECT_THAT(All<SendSaved>(outcome), SizeIs(3));
 }
 
+TEST_F(MembershipStateTest, OnHolds_StateOfASealedStepDiffers_SaysThatItHasNoCheckpoint) {
+  Form();
+  for (uint64_t step = 0; step <= 5; ++step) {
+    for (int session = 1; session <= 3; ++session) Ready(session, step);
+  }
+  Holds(1, 5);
+  Holds(2, 5, 8);
+  const std::vector<TellNoCheckpoint> told = All<TellNoCheckpoint>(Holds(3, 5));
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].step, Step(5));
+  EXPECT_EQ(told[0].why, "the workers' states differ");
+}
+
 TEST_F(MembershipStateTest, OnHolds_AllDiffer_EndsTheRun) {
   Form();
   Holds(1, 5, 1);
@@ -298,6 +311,33 @@ TEST_F(MembershipStateTest, NextView_FreesCopiesOfAStepThatNotAllHold) {
   const Outcome outcome = Broke(3);
   EXPECT_THAT(All<SendSaved>(outcome), SizeIs(1));
   EXPECT_THAT(All<FormRun>(outcome), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, NextView_BeginsAfterAStepThatNotAllHold_SaysThatItHasNoCheckpoint) {
+  Form();
+  for (uint64_t step = 0; step <= 5; ++step) {
+    for (int session = 1; session <= 3; ++session) Ready(session, step);
+  }
+  for (const int session : {1, 2}) Holds(session, 5);
+  const Outcome outcome = Broke(3);
+  const std::vector<TellNoCheckpoint> told = All<TellNoCheckpoint>(outcome);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].step, Step(5));
+  EXPECT_EQ(told[0].why, "a new view began before all workers had a copy");
+  EXPECT_THAT(outcome.why, HasSubstr("no checkpoint before step 5: a new view began"));
+  EXPECT_TRUE(outcome.warns);
+}
+
+TEST_F(MembershipStateTest, NextView_BeginsWithTheStepThatNotAllHold_ItIsCopiedAgain) {
+  Form();
+  for (uint64_t step = 0; step <= 4; ++step) {
+    for (int session = 1; session <= 3; ++session) Ready(session, step);
+  }
+  Holds(1, 5);
+  EXPECT_THAT(All<TellNoCheckpoint>(Broke(3)), IsEmpty());
+  generation_ = 2;
+  Holds(1, 5);
+  EXPECT_THAT(All<SaveState>(Holds(2, 5)), SizeIs(1));
 }
 
 TEST_F(MembershipStateTest, OnSaveRequest_NamesAStepThatNobodyHasBegun) {
