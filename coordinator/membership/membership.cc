@@ -377,6 +377,11 @@ Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, a
   return outcome;
 }
 
+void Membership::OnUnread(SessionId session, absl::Time now) {
+  Participant* member = roster_.Find(session);
+  if (member != nullptr) member->last_heard = now;
+}
+
 Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
   if (const absl::Duration gap = roster_.OnTick(now); gap > absl::ZeroDuration()) {

@@ -246,6 +246,8 @@ class Membership {
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream ended without Leave; `cause` completes "rank 2 was lost: …".
   Outcome OnStreamClosed(SessionId session, absl::string_view cause, absl::Time now);
+  // The caller does not read this session at the moment, so its silence does not count.
+  void OnUnread(SessionId session, absl::Time now);
   // Checks leases, suspicions and the rendezvous. Must be called every kTick.
   Outcome OnTick(absl::Time now);
   // The coordinator stops; all members receive `reason`.

@@ -431,7 +431,10 @@ void MembershipService::RunTicker() {
   while (!stopping_) {
     const absl::Time now = SteadyNow();
     const absl::Duration still = StoodStill(now - std::exchange(last, now));
-    for (auto& [id, session] : sessions_) session.Forgive(still, now);
+    for (auto& [id, session] : sessions_) {
+      session.Forgive(still, now);
+      if (session.acting) membership_.OnUnread(id, now);
+    }
     Enqueue(membership_.OnTick(now));
     Drain();
     CancelOverdue(now);

@@ -483,6 +483,29 @@ TEST_F(ShortLeaseTest, SilentWorker_MidRun_IsLost) {
   EXPECT_EQ(over_.Get(), lost);
 }
 
+// The message with which the last worker joins begins the run; the same thread records the view, so
+// it reads no heartbeats for longer than the lease.
+class SlowViewTest : public MembershipServiceTest {
+ protected:
+  SlowViewTest() : MembershipServiceTest(OneWorker()) {
+    heartbeat_interval_ = absl::Milliseconds(50);
+    view_takes_ = absl::Seconds(2);
+  }
+  static MembershipConfig OneWorker() {
+    MembershipConfig config;
+    config.world_size = 1;
+    config.lease = absl::Seconds(1);
+    return config;
+  }
+};
+
+TEST_F(SlowViewTest, WorkerWhoseMessagesAreNotRead_IsNotSilent) {
+  Worker& worker = AddWorker();
+  ASSERT_TRUE(worker.session->Join(TestHello(0)).ok());
+  EXPECT_EQ(worker.session->Leave(true, ""), absl::OkStatus());
+  EXPECT_EQ(over_.Get(), absl::OkStatus());
+}
+
 // The lease is longer than the heartbeat, and shorter than the test.
 class HeartbeatTest : public MembershipServiceTest {
  protected:
