@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
-#include "coordinator/membership/participant.h"
 
 namespace gradwire {
 
