@@ -74,6 +74,20 @@ std::string HelpOfConfig(const std::vector<std::string>& sections) {
   return absl::StrCat(help, ", in section [", absl::StrJoin(sections, "] or ["), "]");
 }
 
+// The sections of all programs of Gradwire, to find misspelled ones.
+const char* const kSections[] = {"bench",  "checkpoint", "coordinator", "doctor", "experiment",
+                                 "launch", "ledger",     "models",      "plan",   "report",
+                                 "status", "trace",      "worker"};
+
+// Returns "; did you mean [worker]?" for a section that resembles one of `own` or of another
+// program; "" if it is one of them, or resembles none and so belongs to a program of the user.
+std::string HintAtSection(const std::string& section, std::vector<std::string> own) {
+  own.insert(own.end(), std::begin(kSections), std::end(kSections));
+  if (section.empty() || absl::c_linear_search(own, section)) return "";
+  const std::string nearest = Nearest(section, own);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean [", nearest, "]?");
+}
+
 // One key of a config file, with its section.
 struct FileItem {
   std::string section;  // "" outside any
@@ -268,7 +282,12 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
   for (auto item = items->rbegin(); item != items->rend(); ++item) {
     const bool mine =
         item->section.empty() || std::count(sections_.begin(), sections_.end(), item->section) > 0;
-    if (!mine) continue;
+    if (!mine) {
+      const std::string hint = HintAtSection(item->section, sections_);
+      if (hint.empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": unknown section [", item->section, "]", hint));
+    }
     const bool is_known = rows_.count(item->key) > 0;
     const bool is_of_others = absl::c_linear_search(of_others_, item->key);
     if (!is_known && is_of_others && !item->section.empty()) continue;

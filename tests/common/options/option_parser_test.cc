@@ -142,6 +142,15 @@ TEST_F(OptionParserTest, Parse_FileWithSections_TakesOwnOnly) {
   EXPECT_EQ(batch_size_, 5);
 }
 
+TEST_F(OptionParserTest, Parse_MisspelledSection_IsRefused) {
+  EXPECT_EQ(ErrorOfFile("[workers]\nsize = 9\n[test]\nbatch-size = 5\n"),
+            File() + ": unknown section [workers]; did you mean [worker]?");
+  EXPECT_EQ(ErrorOfFile("[tests]\nbatch-size = 5\n"),
+            File() + ": unknown section [tests]; did you mean [test]?");
+  testing::WriteFile(File(), "[worker]\nsize = 9\n[mine]\nsize = 9\n");
+  EXPECT_EQ(ErrorOf({"--config", File()}), "");
+}
+
 TEST_F(OptionParserTest, Parse_KeyOnTopAndInSection_LastCounts) {
   testing::WriteFile(File(), "batch-size = 9\n[test]\nbatch-size = 5\n");
   ASSERT_TRUE(parser_.Parse({"--config", File()}, {}).ok());
