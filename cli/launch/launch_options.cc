@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "common/options/security_options.h"
 #include "coordinator/run/coordinator_options.h"
@@ -128,6 +129,16 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   options->coordinator.metrics = "127.0.0.1:0";
   AddCoordinatorOptions(&options->coordinator, parser);
   parser->Footer(kFooter);
+}
+
+// Refuses a --config that only this process can read, or only once: the workers read it again.
+absl::Status CheckConfig(const Parsed<LaunchOptions>& parsed) {
+  const std::string& path = parsed.options.config;
+  std::error_code ignored;
+  const bool is_own = OwnDescriptor(path).has_value() || path == "/dev/stdin";
+  if (!is_own && !std::filesystem::is_fifo(path, ignored)) return absl::OkStatus();
+  return Unexpected(parsed.sources.at("config").name, absl::StrCat("'", path, "'"),
+                    "a file with a name of its own, because the workers read it again");
 }
 
 absl::Status CheckNoHosts(const Parsed<LaunchOptions>& parsed) {
@@ -392,7 +403,8 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   }
   for (const char* own : kOfWorkers) options.coordinator_texts.erase(own);
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];
-  status = ParseWorkers(parser, environment, &parsed);
+  status = CheckConfig(parsed);
+  if (status.ok()) status = ParseWorkers(parser, environment, &parsed);
   if (!status.ok()) return status;
   return parsed;
 }

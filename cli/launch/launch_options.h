@@ -41,6 +41,7 @@ struct LaunchOptions {
 //   - a worker's option is one that the launcher sets itself
 //   - --workers exceeds the room on the hosts
 //   - an option needs a --hostfile that is not given
+//   - --config names a pipe or an open descriptor, which the workers cannot read
 //   - `--sync none` has several ranks
 //   - the workers have certificates, but the coordinator has none
 //   - there are fewer ranks than workers

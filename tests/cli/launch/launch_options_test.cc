@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/temp_dir.h"
@@ -42,6 +43,21 @@ TEST(ParseLaunchOptions, ConfigFile_IsReadByBothSides) {
   EXPECT_EQ(parsed->options.workers, 2);
   EXPECT_EQ(parsed->options.coordinator.lease_seconds, 3);
   EXPECT_EQ(parsed->options.worker.batch_size, 8);
+}
+
+// A shell's <(...) is such a file.
+TEST(ParseLaunchOptions, ConfigThatTheWorkersCannotRead_IsRefused) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[1]);
+  const std::string path = absl::StrCat("/dev/fd/", ends[0]);
+  constexpr char kExpected[] =
+      ", expected a file with a name of its own, because the workers read it again";
+  EXPECT_EQ(ErrorOf({"--config", path}), absl::StrCat("--config: got '", path, "'", kExpected));
+  EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_CONFIG", path}}),
+            absl::StrCat("GRADWIRE_CONFIG: got '", path, "'", kExpected));
+  close(ends[0]);
+  EXPECT_EQ(ErrorOf({"--config", "/dev/null"}), "");
 }
 
 TEST(ParseLaunchOptions, NoWorldSize_IsTheNumberOfWorkers) {
