@@ -237,6 +237,20 @@ absl::Status CheckKeepsState(const LaunchOptions& options) {
                    ", expected a sync that averages, because the coordinator keeps checkpoints"));
 }
 
+// Refuses flags of the coordinator if none starts. The environment and the file may serve other
+// runs, too, so their values are ignored.
+absl::Status CheckCoordinates(const Parsed<LaunchOptions>& parsed) {
+  const LaunchOptions& options = parsed.options;
+  if (TraitsOfSync(options.worker.sync).averages) return absl::OkStatus();
+  for (const auto& [name, text] : options.coordinator_texts) {
+    if (name == "world-size" || parsed.sources.at(name).layer != Layer::kFlag) continue;
+    return Unexpected(parsed.sources.at(name).name, absl::StrCat("--sync ", options.worker.sync),
+                      "a sync that averages, because it is an option of the coordinator, and this "
+                      "run has none");
+  }
+  return absl::OkStatus();
+}
+
 // Refuses certificates that only the workers have: they could not reach the coordinator. `sources`:
 // of their options.
 absl::Status CheckTlsOfAll(const LaunchOptions& options, const Sources& sources) {
@@ -320,6 +334,7 @@ absl::Status ParseWorkers(const OptionParser& launcher, const Environment& envir
   if (!parsed->print.empty()) return absl::OkStatus();
   if (absl::Status alone = CheckAlone(options); !alone.ok()) return alone;
   if (absl::Status keeps = CheckKeepsState(options); !keeps.ok()) return keeps;
+  if (absl::Status starts = CheckCoordinates(*parsed); !starts.ok()) return starts;
   absl::Status certificates = CheckTlsOfAll(options, worker->sources);
   if (!certificates.ok()) return certificates;
   return CheckRankOptions(options, environment);

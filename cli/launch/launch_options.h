@@ -42,7 +42,7 @@ struct LaunchOptions {
 //   - --workers exceeds the room on the hosts
 //   - an option needs a --hostfile that is not given
 //   - --config names a pipe or an open descriptor, which the workers cannot read
-//   - `--sync none` has several ranks
+//   - `--sync none` has several ranks, or flags of the coordinator, which does not start
 //   - the workers have certificates, but the coordinator has none
 //   - there are fewer ranks than workers
 //   - --rank-options names a rank that does not exist

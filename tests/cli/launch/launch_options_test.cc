@@ -134,6 +134,18 @@ TEST(ParseLaunchOptions, CheckpointsOfASyncWithoutACoordinator_AreRefused) {
             "keeps checkpoints");
 }
 
+TEST(ParseLaunchOptions, FlagsOfACoordinatorThatDoesNotStart_AreRefused) {
+  for (const char* flag : {"--port-file=ports", "--metrics=off", "--linger-seconds=1"}) {
+    const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
+    EXPECT_EQ(ErrorOf({flag, "--", "--sync", "none"}),
+              absl::StrCat(name,
+                           ": got --sync none, expected a sync that averages, because it is an "
+                           "option of the coordinator, and this run has none"));
+  }
+  EXPECT_EQ(ErrorOf({"--", "--sync", "none"}, {{"GRADWIRE_LINGER_SECONDS", "1"}}), "");
+  EXPECT_EQ(ErrorOf({"--world-size", "1", "--summary", "s", "--", "--sync", "none"}), "");
+}
+
 TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
   const auto parsed = ParseLaunchOptions({"--link-gbit", "2.5"}, {});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
