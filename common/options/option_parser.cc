@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -227,13 +228,16 @@ void OptionParser::Give(const std::string& name, const std::string& text, Source
   }
 }
 
-// "--switch", "false" becomes "--switch=false"; otherwise CLI11 would not connect them.
+// "--switch", "false" becomes "--switch=false"; otherwise CLI11 would not connect them. So does
+// "--switch", "1", unless the program takes operands.
 std::vector<std::string> OptionParser::JoinSwitches(const std::vector<std::string>& args) const {
   std::vector<std::string> joined;
   bool behind_switch = false;
   for (const std::string& arg : args) {
     bool ignored = false;
-    if (behind_switch && Switch(&ignored).set(arg).ok()) {
+    // A number may be an operand, such as a step.
+    const bool may_be_value = !takes_operands_ || !absl::c_all_of(arg, absl::ascii_isdigit);
+    if (behind_switch && may_be_value && Switch(&ignored).set(arg).ok()) {
       absl::StrAppend(&joined.back(), "=", arg);
     } else {
       joined.push_back(arg);

@@ -127,8 +127,8 @@ class OptionParser {
   // kMayDiffer. Without this call no option is marked: most programs start no ranks.
   void MarkAgreement(const std::string& mark);
   // Accepts any number of arguments that are neither options nor values of options, such as "FILE",
-  // and those after "--". Without this call they are errors. `value_name` must not contain ':',
-  // which some versions of CLI11 refuse.
+  // and those after "--". Without this call they are errors. A number after a switch is an operand,
+  // too. `value_name` must not contain ':', which some versions of CLI11 refuse.
   void TakeOperands(const std::string& value_name, const std::string& help);
   // Names the options that belong after "--"; if one stands before it, the error says so.
   void KnowBehindDashes(std::vector<std::string> names) { behind_dashes_ = std::move(names); }

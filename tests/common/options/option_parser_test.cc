@@ -70,6 +70,17 @@ TEST_F(OptionParserTest, Parse_ValueBehindASwitch_IsNoOperand) {
   EXPECT_FALSE(evaluate_);
 }
 
+TEST_F(OptionParserTest, Parse_NumberBehindASwitch_IsAnOperandIfTheProgramTakesAny) {
+  ASSERT_TRUE(parser_.Parse({"--evaluate", "0"}, {}).ok());
+  EXPECT_FALSE(evaluate_);
+  OptionParser other("gradwire-test", "Tests.", {"test"});
+  other.Add("evaluate", "true|false", "at the end", Switch(&evaluate_));
+  other.TakeOperands("DIR", "to read; after it a STEP");
+  ASSERT_TRUE(other.Parse({"a", "--evaluate", "1"}, {}).ok());
+  EXPECT_EQ(other.operands(), (std::vector<std::string>{"a", "1"}));
+  EXPECT_TRUE(evaluate_);
+}
+
 TEST_F(OptionParserTest, Parse_List_GetsEachValueInTurn) {
   std::vector<std::string> values;
   OptionValue list;
