@@ -136,6 +136,19 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Footer("Example: gradwire plan --workers 4 --link-gbit 1 --compute-seconds 0.37");
 }
 
+// Refuses a type on the wire with a codec, as a worker does.
+absl::Status CheckCompression(const PlanOptions& options, const OptionParser& parser) {
+  const absl::StatusOr<Compression> compression = ParseCompression(options.compress);
+  const std::string& source = parser.source("compress").name;
+  if (!compression.ok()) return Annotate(compression.status(), source);
+  const Source& wire = parser.source("wire");
+  if (!compression->is_on() || wire.layer == Layer::kDefault) return absl::OkStatus();
+  return Unexpected(
+      source,
+      absl::StrCat("'", options.compress, "' with wire ", options.wire, " (", wire.name, ")"),
+      "one of them");
+}
+
 absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();  // ends at a read error; an iterator would throw
@@ -240,10 +253,7 @@ absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::stri
   OptionParser parser(kProgram, kDescription, {"plan"});
   AddAll(&parsed.options, &parser);
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
-  if (status.ok()) {
-    status = Annotate(ParseCompression(parsed.options.compress).status(),
-                      parser.source("compress").name);
-  }
+  if (status.ok()) status = CheckCompression(parsed.options, parser);
   if (!status.ok()) return status;
   return parsed;
 }

@@ -194,6 +194,12 @@ TEST(ParsePlanOptions, UnknownCodec_IsRefused) {
       "from 1 to 1024");
 }
 
+TEST(ParsePlanOptions, CodecWithATypeOnTheWire_IsRefused) {
+  EXPECT_EQ(ParsePlanOptions({"--wire", "bf16", "--compress", "int8"}, {}).status().message(),
+            "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
+  EXPECT_TRUE(ParsePlanOptions({"--wire", "bf16", "--compress", "none"}, {}).ok());
+}
+
 TEST(AdoptRun, OtherCodecThanTheRuns_IsRefused) {
   auto parsed = *ParsePlanOptions({"--compress", "int8"}, {});
   EXPECT_EQ(
