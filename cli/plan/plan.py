@@ -12,7 +12,8 @@
                                  gradients,
                      "overlaps": whether exchanges of the sync run beside computation,
                      "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
-                                  "bytes_sent_per_step"} of a finished run, or null,
+                                  "bytes_sent_per_step", "trained_parameters": 0 if
+                                  unknown} of a finished run, or null,
                      "backends": [{"name",
                                    "average": {"worker", "host", "coordinator"}: for one byte of
                                               a bucket, bytes that a worker sends, and bytes on the
@@ -24,7 +25,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.runs.failure import Failure
+from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import own_environment
 from cli.runs.jobs import run_job
 from cli.runs.json_fields import json_or_none
@@ -70,12 +71,32 @@ def names_of_tensors(buckets):
         if names else []
 
 
+def trained_parameters(layout):
+    """Returns the elements of the parameters that the buckets name; 0 if they name none."""
+    elements = {tensor["name"]: math.prod(tensor["shape"]) for tensor in layout["parameters"]}
+    return sum(elements.get(name, 0) for bucket in layout["buckets"]
+               for name in bucket.get("tensors", ()))
+
+
+def check_same_model(layout, measured):
+    """Failure if the measured run trained another model. A summary has the model's name, but not the
+    options that change it."""
+    planned, ran = trained_parameters(layout), measured["trained_parameters"]
+    if planned and ran and planned != ran:
+        raise Failure(f"--summary: that run trained {ran} parameters, but the model of this plan "
+                      f"trains {planned}; give that run's --hidden, --freeze-features, --image-size "
+                      "and --dataset", EXIT_USAGE)
+
+
 class Plan:
-    """The bytes that ranks exchange, and their time. Failure if `layout` is none."""
+    """The bytes that ranks exchange, and their time. Failure if `layout` is none, or if it is not of
+    the measured run's model."""
 
     def __init__(self, request, layout):
         if not isinstance(layout, dict) or not {"buckets", "parameters"} <= layout.keys():
             raise Failure("got no layout, expected buckets and parameters")
+        if request["measured"]:
+            check_same_model(layout, request["measured"])
         self.request = request
         self.buckets = layout["buckets"]
         self.parameters = sum(math.prod(tensor["shape"]) for tensor in layout["parameters"])

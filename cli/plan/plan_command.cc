@@ -45,8 +45,11 @@ absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   status.Update(Read(rank, "/compress", &run.compress));
   status.Update(Read(rank, "/model", &run.model));
   status.Update(Read(rank, "/batch_size", &run.batch_size));
-  // Older summaries lack it.
+  // Older summaries lack these, and those of runs that ended early lack the second.
   if (rank.contains("accumulate")) status.Update(Read(rank, "/accumulate", &accumulate));
+  if (rank.contains("trained_parameters")) {
+    status.Update(Read(rank, "/trained_parameters", &run.trained_parameters));
+  }
   status.Update(Read(rank, "/iterations", &iterations));
   status.Update(Read(rank, "/iteration_seconds/p50", &run.iteration_seconds));
   status.Update(Read(rank, InfoOf(Phase::kExposedCommunication).pointer, &run.exposed_seconds));
@@ -193,7 +196,8 @@ Json MeasuredJson(const absl::optional<MeasuredRun>& run) {
           {"backend", run->backend},
           {"iteration_seconds", run->iteration_seconds},
           {"exposed_seconds", run->exposed_seconds},
-          {"bytes_sent_per_step", run->bytes_sent_per_step}};
+          {"bytes_sent_per_step", run->bytes_sent_per_step},
+          {"trained_parameters", run->trained_parameters}};
 }
 
 // The fields that cli/plan/plan.py documents.

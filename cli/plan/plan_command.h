@@ -27,6 +27,7 @@ struct MeasuredRun {
   double exposed_seconds = 0;
   double compute_seconds = 0;      // forward, backward and optimizer
   double bytes_sent_per_step = 0;  // by one worker
+  int64_t trained_parameters = 0;  // 0: unknown
 };
 
 // Reads the summary of a worker, or {"ranks": […]} of a launch. InvalidArgument names a missing

@@ -41,6 +41,13 @@ TEST(RunFromSummary, SeveralPasses_BatchIsThatOfAnIteration) {
   EXPECT_EQ(RunFromSummary(summary).status().message(), "the summary lacks accumulate");
 }
 
+TEST(RunFromSummary, TrainedParameters_AreTakenIfTheSummaryHasThem) {
+  nlohmann::json summary = RankSummary(1);
+  EXPECT_EQ(RunFromSummary(summary)->trained_parameters, 0);  // it ended early
+  summary["trained_parameters"] = 5130;
+  EXPECT_EQ(RunFromSummary(summary)->trained_parameters, 5130);
+}
+
 TEST(RunFromSummary, FieldMissing_IsNamed) {
   nlohmann::json summary = RankSummary(1);
   summary.erase("backend");

@@ -13,7 +13,7 @@ from cli.plan.plan import HOST_NOTES, Plan, run, steps_per_epoch, whole
 from cli.runs.failure import Failure
 
 GRADIENT = 36924456
-LAYOUT = {"parameters": [{"shape": [2, 3]}, {"shape": []}],
+LAYOUT = {"parameters": [{"name": "a", "shape": [2, 3]}, {"name": "b", "shape": []}],
           "buckets": [{"bytes": GRADIENT, "averaged": True}, {"bytes": 22080, "averaged": False}]}
 COORDINATOR = {"name": "coordinator", "average": {"worker": 1, "host": 1, "coordinator": 4},
                "broadcast": {"worker": 1, "host": 1, "coordinator": 4}}
@@ -25,7 +25,7 @@ RING_OF_PAIRS = {"name": "ring", "average": {"worker": 1.5, "host": 1.25, "coord
 UNKNOWN = {"name": "gloo", "average": {"worker": 1.5, "host": None, "coordinator": 0},
            "broadcast": {"worker": 1, "host": None, "coordinator": 0}}
 MEASURED = {"sync": "all-reduce", "backend": "ring", "iteration_seconds": 1.5,
-            "exposed_seconds": 0.5, "bytes_sent_per_step": 100.4}
+            "exposed_seconds": 0.5, "bytes_sent_per_step": 100.4, "trained_parameters": 0}
 
 
 # VGG-11 on four workers.
@@ -127,6 +127,15 @@ class PlanTest(unittest.TestCase):
                           ring["measured_bytes"]), (1.5, 0.5, 100))
         self.assertIn("measured_seconds", fields(report))
         self.assertEqual(report.environment["measured"], "sync all-reduce, backend ring")
+
+    def test_measured_run_of_another_model_is_refused(self):
+        layout = {"parameters": [{"name": "a", "shape": [2, 3]}, {"name": "frozen", "shape": [8]}],
+                  "buckets": [{"bytes": 24, "averaged": True, "tensors": ["a"]},
+                              {"bytes": 4, "averaged": True, "tensors": ["mean"]}]}
+        plan_of(layout, measured=MEASURED | {"trained_parameters": 6})
+        with self.assertRaisesRegex(Failure, "trained 14 parameters, but the model of this plan trains "
+                                             "6; give that run's --hidden, --freeze-features"):
+            plan_of(layout, measured=MEASURED | {"trained_parameters": 14})
 
     def test_facts_are_those_of_the_run(self):
         self.assertEqual(plan_of(link_gbit=2.5, compute_seconds=0.7).environment, {
