@@ -208,17 +208,17 @@ class Hosts:
                     for link, problem in zip(self._links, problems) if problem]
         there = [place for place, link in enumerate(self._links) if link.ready and not link.problem]
         report.say("ssh", f"{len(there)} hosts answer", problems)
-        self._places = [self._places[place] for place in there]
-        self._links = [self._links[place] for place in there]
+        self._keep(there)
 
     def look(self, report, expected_version):
-        """Returns a Case; None if no host answered."""
+        """Returns a Case of the hosts that answer and whose addresses are known; None without any."""
         self.reach(report)
+        addresses = self._addresses([line for line, _ in self._places], report)
+        self._keep([place for place, address in enumerate(addresses) if address])
         if not self._links:
             return None
-        lines = [line for line, _ in self._places]
-        addresses = self._addresses(lines, report)
-        facts = self._ask(questions_of(self._request, lines, [*filter(None, addresses)]))
+        lines, addresses = [line for line, _ in self._places], [*filter(None, addresses)]
+        facts = self._ask(questions_of(self._request, lines, addresses))
         hosts = [checks.Host(line.network_name, address, fact) for line, address, fact
                  in zip(lines, addresses, facts)]
         case = Case(self._request, expected_version, hosts,
@@ -226,9 +226,16 @@ class Hosts:
         case.ways = explore(self._jobs, self._links, hosts, self._request["port"], self._wait)
         return case
 
+    def _keep(self, there):
+        self._places = [self._places[place] for place in there]
+        self._links = [self._links[place] for place in there]
+
     def _addresses(self, lines, report):
+        """Returns the address of each host; "" if its name has none here."""
+        if not lines:
+            return []
         if not self._network:
-            return [address_of(line) for line in lines]
+            return self._addresses_of_names(lines, report)
         found = [checks.address_in(checks.Host(line.network_name, "", fact), self._network)
                  for line, fact in zip(lines, self._ask({}))]
         report.say("network", str(self._network), [
@@ -236,6 +243,19 @@ class Hosts:
             "'ip address' there" for line, address in zip(lines, found) if not address])
         if not all(found):
             report.end()
+        return found
+
+    def _addresses_of_names(self, lines, report):
+        found, problems = [], []
+        for line in lines:
+            try:
+                found.append(address_of(line))
+            except Failure as failure:
+                found.append("")
+                problems.append(f"--hostfile: {self._request['hostfile']}: {failure}, expected one; look "
+                                "at /etc/hosts here, or use --network")
+        if problems:
+            report.say("lookup", "", problems)
         return found
 
     def _ask(self, questions):

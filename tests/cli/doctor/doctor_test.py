@@ -274,6 +274,19 @@ class Reach(unittest.TestCase):
             said(lambda: cases.append(hosts.look(doctor.Report(), "")))
         self.assertEqual(cases[0].workers, [2])
 
+    def test_name_without_an_address_is_told_and_the_others_are_looked_at(self):
+        hosts = self.hosts(FakeLink("a..b"), FakeLink("127.0.0.1"))
+        hosts._request = {**REQUEST, "hostfile": "hosts"}
+        report, cases = doctor.Report(), []
+        with mock.patch.object(hosts, "_ask", return_value=[hosts_of(1)[0].facts]) as asked, \
+                mock.patch.object(hosts, "_wait"), mock.patch.object(doctor, "explore"):
+            text = said(lambda: cases.append(hosts.look(report, "")))
+        self.assertIn("FAILED  lookup     --hostfile: hosts: line 1: no address for 'a..b', expected "
+                      "one; look at /etc/hosts here, or use --network\n", text)
+        self.assertEqual([host.name for host in cases[0].hosts], ["127.0.0.1"])
+        self.assertEqual(asked.call_args[0][0]["holds"], ["127.0.0.1"])
+        self.assertEqual(report.failed, ["lookup"])
+
     def test_clock_is_asked_several_times_and_unknown_is_none_ahead(self):
         hosts = self.hosts(FakeLink("a", clock_ahead=2.5), FakeLink("b"))
         self.assertEqual(hosts._clocks(), [2.5, 0])
