@@ -8,6 +8,7 @@ from cli.launch.supervisor import Loss, Member
 from cli.launch.run_token import VARIABLE as TOKEN_FILE
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.mpirun import mpirun_of
+from cli.runs.output_file import own_descriptor
 from cli.runs.process import Command
 
 CONFIG = "GRADWIRE_CONFIG"
@@ -55,10 +56,16 @@ def losses_in(line):
             for found in LOSS.finditer(line)]
 
 
+def takes_all(path):
+    """Returns whether all ranks may write there at once: /dev/null, a terminal, a pipe."""
+    return own_descriptor(path) is not None or (
+        os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
 def path_for_rank(path, rank, world_size):
     """Returns a rank's path: with {rank} replaced, or with the rank inserted before the extension
-    ("run.rank1.jsonl"). A single rank keeps a plain path."""
-    if "{rank}" in path or world_size == 1:
+    ("run.rank1.jsonl"). A single rank keeps a plain path, and all keep that of a device or pipe."""
+    if "{rank}" in path or world_size == 1 or takes_all(path):
         return path.replace("{rank}", rank)
     stem, extension = os.path.splitext(path)
     return f"{stem}.rank{rank}{extension}"

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -269,11 +271,19 @@ TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size
 
 namespace {
 
+// Whether all ranks may write there at once: /dev/null, a terminal, a pipe.
+bool TakesAll(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_character_file(path, ignored) ||
+         std::filesystem::is_fifo(path, ignored);
+}
+
 // A worker has one trace; each rank has a log and a summary.
 absl::Status CheckNames(const WorkerOptions& options, const std::vector<Rank>& ranks) {
   if (ranks.size() == 1) return absl::OkStatus();
   for (const std::string& path : {options.summary, options.log_jsonl}) {
-    if (path.empty() || PathOfRank(path, ranks[0]) != PathOfRank(path, ranks[1])) continue;
+    if (path.empty() || TakesAll(path)) continue;
+    if (PathOfRank(path, ranks[0]) != PathOfRank(path, ranks[1])) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("got file ", path, " for ", NameOf(ranks), ", expected {rank} in its name"));
   }

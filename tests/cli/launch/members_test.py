@@ -2,6 +2,7 @@
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -370,6 +371,18 @@ class Names(unittest.TestCase):
     def test_path_without_a_place_has_it_in_front_of_its_ending(self):
         self.assertEqual(path_for_rank("a.jsonl", "{rank}", 4), "a.rank{rank}.jsonl")
         self.assertEqual(path_for_rank("d.d/a", "2", 4), "d.d/a.rank2")
+
+    def test_path_of_a_device_or_pipe_stays(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        os.mkfifo(folder / "pipe")
+        os.mkdir(folder / "logs")
+        (folder / "log").touch()
+        for path in ("/dev/null", "/dev/stdout", str(folder / "pipe")):
+            self.assertEqual(path_for_rank(path, "1", 4), path)
+        for name in ("log", "logs"):
+            self.assertEqual(path_for_rank(str(folder / name), "1", 4), f"{folder}/{name}.rank1")
+        self.assertEqual(argv_of(1, workers=2, log_jsonl="/dev/null"),
+                         ["/bin/gradwire-worker", "--log-jsonl", "/dev/null"])
 
     def test_path_of_one_rank_alone_stays(self):
         self.assertEqual(path_for_rank("a.jsonl", "0", 1), "a.jsonl")

@@ -44,5 +44,10 @@ TEST_F(CheckOutputsTest, OneNameForTwoRanks_Refused) {
   }
 }
 
+TEST_F(CheckOutputsTest, OneDeviceForTwoRanks_Taken) {
+  options_.summary = options_.log_jsonl = "/dev/null";
+  EXPECT_TRUE(CheckOutputs(options_, {Rank(0), Rank(1)}).ok());
+}
+
 }  // namespace
 }  // namespace gradwire
