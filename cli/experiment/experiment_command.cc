@@ -130,8 +130,8 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("link", "RATE,RATE,...",
               "time-to-accuracy: rates of the links of --hosts in turn, such as 100mbit,1gbit",
               WithDefault(RateList(&options->links), "unchanged"));
-  parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, from 0 to 1",
-              WithDefault(RealFromBelow(&options->target, 0, 1), "that of float32, by --scale"));
+  parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, between 0 and 1",
+              WithDefault(RealBetween(&options->target, 0, 1), "that of float32, by --scale"));
   AddTraining(&options->training, parser);
   parser->Add("weights", "DIR",
               "data-parallel: folder with trained weights, torchvision's (deploy/fetch-weights)\n"

@@ -113,6 +113,11 @@ OptionValue RealFromBelow(double* field, double from, double below) {
                    [=](double number) { return number >= from && number < below; });
 }
 
+OptionValue RealBetween(double* field, double above, double below) {
+  return RealValue(field, absl::StrCat("a number above ", above, " and below ", below),
+                   [=](double number) { return number > above && number < below; });
+}
+
 OptionValue Switch(bool* field) {
   OptionValue value = ReadBy(field, "true or false", [](const std::string& text) {
     bool on = absl::EqualsIgnoreCase(text, "on");

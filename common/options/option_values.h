@@ -36,6 +36,8 @@ OptionValue RealAbove(double* field, double bound);
 OptionValue RealFrom(double* field, double bound);
 // from ≤ x < below
 OptionValue RealFromBelow(double* field, double from, double below);
+// above < x < below
+OptionValue RealBetween(double* field, double above, double below);
 
 // true or false (also 1, 0, yes, no, on, off).
 OptionValue Switch(bool* field);

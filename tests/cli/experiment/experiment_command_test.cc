@@ -151,6 +151,10 @@ TEST(ParseExperimentOptions, LinkAndRateOfTheEnvironment_AreRefused) {
 TEST(ParseExperimentOptions, Target_IsAShare) {
   EXPECT_EQ(Request({"course"})["target"], 0);
   EXPECT_EQ(Request({"course", "--target", "0.85"})["target"], 0.85);
+  for (const char* target : {"0", "1"}) {
+    EXPECT_EQ(ErrorOf({"course", "--target", target}),
+              "--target: got '" + std::string(target) + "', expected a number above 0 and below 1");
+  }
   EXPECT_THAT(ErrorOf({"course", "--target", "85"}), HasSubstr("--target: got '85'"));
 }
 
