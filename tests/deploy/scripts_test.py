@@ -372,6 +372,38 @@ class Slurm(Scripts):
         self.assertIn("why it ended\n", self.said)
         self.assertNotIn("coordinator at", self.said)
 
+    def targets(self, **environment):
+        """Runs a job whose workers end once curl has been asked for the targets. Returns for each page
+        the arguments of curl and what it read."""
+        self.script("bin/curl", 'for url; do :; done; page=${url##*/}\n'
+                    'printf "%s\\n" "$*" >"$page.asked"; timeout 5 cat >>"$page.asked"\n'
+                    'case $page in sd) echo targets; : >done ;; esac')
+        self.script("bin/gradwire-worker", "for i in $(seq 200); do [ -e done ] && break; sleep 0.05; done")
+        (self.folder / "done").unlink(missing_ok=True)
+        self.assertEqual(self.run_job(**environment), (0, False), self.said)
+        return [(self.folder / f"{page}.asked").read_text() for page in ("readyz", "sd")]
+
+    def test_targets_are_read_over_tls_and_with_the_token(self):
+        self.assertEqual(self.targets(), ["-sf http://node1:22/readyz\n", "-sf http://node1:22/sd\n"])
+        tls = {"GRADWIRE_TLS_CERT": "c", "GRADWIRE_TLS_KEY": "k", "GRADWIRE_TLS_CA": "a"}
+        options = "-sf --cert c --key k --cacert a"
+        self.assertEqual(self.targets(**tls)[1], f"{options} https://node1:22/sd\n")
+        self.assertIn("live page at https://node1:22/\n", self.said)
+        self.assertEqual(self.targets(**tls, GRADWIRE_PLAIN_HTTP="true")[1], "-sf http://node1:22/sd\n")
+        (self.folder / "token").write_text("secret\n")
+        token = {"GRADWIRE_TOKEN_FILE": str(self.folder / "token")}
+        self.assertEqual(self.targets(**token)[1], "-sf http://node1:22/sd\n")
+        self.assertEqual(self.targets(**token, GRADWIRE_HTTP_TOKEN="1")[1],
+                         "-sf --header @- http://node1:22/sd\nAuthorization: Bearer secret\n")
+
+    def test_targets_that_cannot_be_read_are_told(self):
+        self.script("bin/curl", ": >done; exit 60")
+        self.script("bin/gradwire-worker", "for i in $(seq 200); do [ -e done ] && break; sleep 0.05; done\n"
+                    "sleep 0.2")
+        self.assertEqual(self.run_job(), (0, False), self.said)
+        self.assertIn("curl could not read http://node1:22/readyz (exit code 60), so no targets are written "
+                      "for Prometheus\n", self.said)
+
     def test_workers_connect_where_the_coordinator_is(self):
         for environment, address in (({}, "node1:11"), ({"COORDINATOR_HOST": "10.1.1.1"}, "10.1.1.1:11")):
             self.run_job(**environment)
