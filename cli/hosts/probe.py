@@ -111,7 +111,9 @@ def files_below(folder):
     for here, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
-            yield os.path.join(here, name)
+            path = os.path.join(here, name)
+            if os.path.exists(path):  # else a link whose target is missing: no program can read it
+                yield path
 
 
 def data_in(folder, sums):

@@ -105,6 +105,13 @@ class Files(unittest.TestCase):
         self.assertEqual(found["files"], {"b": [2, ""], "a/c": [3, ""]})
         self.assertEqual((found["count"], found["bytes"], found["problem"]), (2, 5, ""))
 
+    def test_link_without_a_target_is_no_file(self):
+        self.write("b", b"12")
+        (self.folder / "a").symlink_to("missing")
+        (self.folder / "c").symlink_to("b")
+        found = probe.data_in(self.folder, True)
+        self.assertEqual((list(found["files"]), found["problem"]), (["b", "c"], ""))
+
     def test_sums_are_of_the_content(self):
         self.write("b", b"12")
         digest = hashlib.sha256(b"12").hexdigest()
