@@ -88,7 +88,8 @@ class Launch:
             raise Failure(f"the coordinator wrote no address to '{port_file}' within "
                           f"{SECONDS_TO_LISTEN} s")
         metrics = bound.get("metrics", "")
-        self._say_where(reachable(metrics, host) if host and metrics else metrics)
+        # Of all addresses, the host's name: browsers of other hosts cannot open 0.0.0.0.
+        self._say_where(metrics and reachable(metrics, host or os.uname().nodename))
         return reachable(bound["grpc"], host)
 
     def _say_where(self, metrics):

@@ -77,8 +77,8 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(names, ["coordinator", "rank 0", "rank 1"])
         for worker in self.supervisor.started[1:]:
             self.assertEqual(worker.command.environment["GRADWIRE_COORDINATOR"], "127.0.0.1:7")
-        self.assertIn("watch the run on http://[::]:8/; metrics are on http://[::]:8/metrics",
-                      self.said())
+        page = f"http://{os.uname().nodename}:8"
+        self.assertIn(f"watch the run on {page}/; metrics are on {page}/metrics", self.said())
 
     def test_encrypted_pages_have_another_address(self):
         self.supervisor.on_start = lambda: self.file("ports", "grpc=[::1]:7\nmetrics=[::1]:8\n")
