@@ -193,6 +193,17 @@ std::string PathOfRank(absl::string_view path, Rank rank) {
   return absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(rank.value())}});
 }
 
+bool operator==(const FileMark& a, const FileMark& b) {
+  return a.file == b.file && a.bytes == b.bytes && a.written == b.written;
+}
+
+absl::optional<FileMark> MarkOf(const std::string& path) {
+  struct stat info = {};
+  const bool is_file = stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!is_file || OwnDescriptor(path).has_value()) return absl::nullopt;
+  return FileMark{info.st_ino, info.st_size, absl::TimeFromTimespec(info.st_mtim)};
+}
+
 absl::Status CheckWritable(absl::string_view path) {
   const Target target = Resolve(std::string(path));
   const int error = target.replace ? MayReplace(target) : MayWriteInPlace(target.path);

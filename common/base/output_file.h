@@ -1,12 +1,14 @@
 #ifndef GRADWIRE_COMMON_BASE_OUTPUT_FILE_H_
 #define GRADWIRE_COMMON_BASE_OUTPUT_FILE_H_
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 
@@ -43,6 +45,18 @@ using WriteContent = std::function<absl::Status(const WritePiece& write)>;
 // The same for content that is not in memory as a whole. A piece may be freed after it is written.
 // Also returns the error of `content`; a target that is not a regular file then has some pieces.
 absl::Status ReplaceFile(absl::string_view path, const WriteContent& content);
+
+// Tells whether a file was written or replaced between two calls of MarkOf. It compares no time
+// with a clock, because that of a file server may differ.
+struct FileMark {
+  uint64_t file = 0;  // its number in the file system
+  int64_t bytes = 0;
+  absl::Time written;
+};
+bool operator==(const FileMark& a, const FileMark& b);
+
+// Returns nothing for an own descriptor, and for a path that is not a regular file.
+absl::optional<FileMark> MarkOf(const std::string& path);
 
 // Checks whether ReplaceFile could write there now; for use before a long run. Does not change or
 // create a file. InvalidArgument "cannot write …", as for a wrong option.

@@ -77,8 +77,9 @@ absl::StatusOr<std::unique_ptr<StepReporter>> StepReporter::Create(const WorkerO
   const absl::StatusOr<ProgressOptions> progress = ProgressOf(options, run);
   if (!progress.ok()) return progress.status();
   auto reporter = absl::WrapUnique(new StepReporter(options, run, *progress, metrics));
+  const bool goes_on = run.first_step > Step(0);
+  if (!goes_on) reporter->NoteEarlierLogs();
   for (size_t i = 0; i < run.ranks.size(); ++i) {
-    const bool goes_on = run.first_step > Step(0);
     absl::Status opened = reporter->OpenLog(run.ranks[i], goes_on, &reporter->ranks_[i]);
     if (!opened.ok()) return opened;
   }
@@ -101,6 +102,20 @@ absl::Status StepReporter::OpenLog(Rank rank, bool goes_on, OfRank* of_rank) con
   if (!log.ok()) return log.status();
   of_rank->log = *std::move(log);
   return absl::OkStatus();
+}
+
+// No rank has a row of this run yet, because no step is sealed without this worker.
+void StepReporter::NoteEarlierLogs() {
+  if (options_.log_jsonl.empty()) return;
+  for (int rank = 0; rank < run_.world_size; ++rank) {
+    earlier_logs_.push_back(MarkOf(PathOfRank(options_.log_jsonl, Rank(rank))));
+  }
+}
+
+bool StepReporter::IsOfEarlierRun(Rank rank) const {
+  if (earlier_logs_.empty()) return false;
+  const absl::optional<FileMark>& earlier = earlier_logs_[static_cast<size_t>(rank.value())];
+  return earlier.has_value() && earlier == MarkOf(PathOfRank(options_.log_jsonl, rank));
 }
 
 void StepReporter::GoOn(Recovery recovery) {
@@ -133,7 +148,7 @@ std::vector<Rank> StepReporter::SetRanks(const std::vector<Rank>& ranks) {
     adopted.push_back(rank);
     carried.push_back({SummaryCollector(options_.print_every), EpochCollector(), nullptr});
     statuses.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
-    GiveUpLog(OpenLog(rank, true, &carried.back()), &carried.back());
+    GiveUpLog(OpenLog(rank, !IsOfEarlierRun(rank), &carried.back()), &carried.back());
   }
   // A worker never gives up a rank.
   shown_ = std::find(ranks.begin(), ranks.end(), run_.ranks[shown_]) - ranks.begin();

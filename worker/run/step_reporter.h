@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/base/output_file.h"
 #include "common/telemetry/figure_series.h"
 #include "common/telemetry/metrics.h"
 #include "gradwire/v1/membership.pb.h"
@@ -67,7 +68,7 @@ class StepReporter {
                                                               WorkerMetrics* metrics);
 
   // After a loss, the worker carries these ranks from now on. For ranks that others carried before,
-  // reports and logs begin here. Sets `adopted`.
+  // reports begin here, and a log that this run wrote here is continued. Sets `adopted`.
   void GoOn(Recovery recovery);
 
   // Reports a step; `records` has one for each rank, `totals` counts up to now. Returns what to
@@ -97,6 +98,9 @@ class StepReporter {
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
   absl::Status OpenLog(Rank rank, bool goes_on, OfRank* of_rank) const;
+  void NoteEarlierLogs();
+  // Whether the file of an adopted rank's log is still the one of a run before this one.
+  bool IsOfEarlierRun(Rank rank) const;
   // Sets what was sent and received since the last step, how it was compressed, and how far apart
   // the ranks are.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
@@ -120,6 +124,9 @@ class StepReporter {
   // rank has only a part of its epoch here.
   size_t shown_ = 0;
   std::vector<OfRank> ranks_;
+  // Marks of each rank's log before this run wrote a row; empty if a resumed run continues the
+  // logs.
+  std::vector<absl::optional<FileMark>> earlier_logs_;
   absl::Status log_failure_;
   TransferTotals counted_;  // up to the last step
   CompressionMeter compression_;

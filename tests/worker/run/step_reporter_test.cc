@@ -362,6 +362,38 @@ TEST_F(StepReporterTest, GoOn_AdoptedRankHasALogHere_ItIsContinued) {
   EXPECT_EQ(lines[1]["kind"], "recovery");
 }
 
+// As on a host whose worker carried rank 0 in an earlier run.
+TEST_F(StepReporterTest, GoOn_AdoptedRankHasALogOfAnEarlierRunHere_ItIsReplaced) {
+  std::ofstream(dir_.path() + "/of0.jsonl") << R"({"step":7,"rank":0})" << std::endl;
+  WorkerOptions options;
+  options.log_jsonl = dir_.File("of{rank}.jsonl");
+  reporter_ = StepReporter::Create(options, {{Rank(1), Rank(3)}, 4, 10, 5}, &metrics_).value();
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  std::ifstream file(dir_.File("of0.jsonl"));
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["kind"], "recovery");
+}
+
+TEST_F(StepReporterTest, GoOn_ResumedRunAdoptsARankWithALogHere_ItIsContinued) {
+  std::ofstream(dir_.path() + "/of0.jsonl") << R"({"step":3,"rank":0})" << std::endl;
+  WorkerOptions options;
+  options.log_jsonl = dir_.File("of{rank}.jsonl");
+  StepReporter::Run run{{Rank(1), Rank(3)}, 4, 10, 5};
+  run.first_step = Step(4);
+  reporter_ = StepReporter::Create(options, run, &metrics_).value();
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  std::ifstream file(dir_.File("of0.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_EQ(lines, 2);
+}
+
 TEST_F(StepReporterTest, GoOn_LogWithoutTheRankInItsName_HasWholeRowsOfAll) {
   WorkerOptions options;
   options.log_jsonl = dir_.path() + "/own.jsonl";
