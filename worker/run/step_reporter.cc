@@ -129,8 +129,15 @@ void StepReporter::GoOn(Recovery recovery) {
   metrics_->CountLostTime("computing", recovery.lost.computing);
   metrics_->CountLostTime("waiting", recovery.lost.waiting);
   metrics_->CountLostTime("connecting", recovery.lost.connecting);
-  WriteLog(0, ToJsonLine(run_.ranks.front(), recovery));
+  const size_t logged = FirstWithLog();
+  WriteLog(logged, ToJsonLine(run_.ranks[logged], recovery));
   failures_.recoveries.push_back(std::move(recovery));
+}
+
+size_t StepReporter::FirstWithLog() const {
+  const auto has_log = [](const OfRank& rank) { return rank.log != nullptr; };
+  const auto first = std::find_if(ranks_.begin(), ranks_.end(), has_log);
+  return first == ranks_.end() ? 0 : static_cast<size_t>(first - ranks_.begin());
 }
 
 std::vector<Rank> StepReporter::SetRanks(const std::vector<Rank>& ranks) {

@@ -106,6 +106,8 @@ class StepReporter {
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);
+  // Returns the index of the first rank whose log can be written; 0 if there is none.
+  size_t FirstWithLog() const;
   // Returns the ranks that it did not carry before.
   std::vector<Rank> SetRanks(const std::vector<Rank>& ranks);
   void OnEpoch(size_t index, const absl::optional<EpochRow>& row);

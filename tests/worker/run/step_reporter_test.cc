@@ -5,6 +5,7 @@
 #include <prometheus/text_serializer.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -376,6 +377,17 @@ TEST_F(StepReporterTest, GoOn_AdoptedRankHasALogOfAnEarlierRunHere_ItIsReplaced)
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["kind"], "recovery");
+}
+
+TEST_F(StepReporterTest, GoOn_LogOfTheAdoptedRankCannotBeWritten_RecoveryIsInTheNextLog) {
+  std::filesystem::create_directory(dir_.path() + "/rank0.jsonl");
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  const nlohmann::json line = LinesOf(1).back();
+  EXPECT_EQ(line["kind"], "recovery");
+  EXPECT_EQ(line["rank"], 1);
+  EXPECT_EQ(LinesOf(3).size(), 1u);
 }
 
 TEST_F(StepReporterTest, GoOn_ResumedRunAdoptsARankWithALogHere_ItIsContinued) {
