@@ -74,9 +74,9 @@ void ProcessMetrics::CountRpcError(absl::StatusCode code) {
 }
 
 WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
-    : iteration_(NewHistograms("gradwire_iteration_seconds", "Wall time of an iteration.")
-                     .Add({{"sync", std::string(sync)}, {"backend", std::string(backend)}},
-                          SecondsBuckets())),
+    : sync_(sync),
+      iteration_(&iteration_seconds_.Add({{"sync", sync_}, {"backend", std::string(backend)}},
+                                         SecondsBuckets())),
       phases_(Phases(NewHistograms("gradwire_phase_seconds",
                                    "Wall time of a phase in an iteration; phases may overlap."))) {
   for (const char* phase : {"computing", "waiting", "connecting"}) {
@@ -84,8 +84,14 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
   }
 }
 
+void WorkerMetrics::SetBackend(absl::string_view backend) {
+  iteration_seconds_.Remove(iteration_);
+  iteration_ = &iteration_seconds_.Add({{"sync", sync_}, {"backend", std::string(backend)}},
+                                       SecondsBuckets());
+}
+
 void WorkerMetrics::Observe(const StepRecord& record) {
-  ObserveSeconds(&iteration_, record.iteration);
+  ObserveSeconds(iteration_, record.iteration);
   for (const PhaseInfo& info : kPhases) {
     ObserveSeconds(phases_[info.phase], record.phases[info.phase]);
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -78,6 +79,9 @@ class WorkerMetrics : public ProcessMetrics {
   // `sync` and `backend` are the names in the worker's options.
   WorkerMetrics(absl::string_view sync, absl::string_view backend);
 
+  // Names the back end in force, once the view is known. Call it before the first Observe, by the
+  // same thread.
+  void SetBackend(absl::string_view backend);
   // One iteration ended. Takes locks.
   void Observe(const StepRecord& record);
   // In `steps` more steps a gradient of this worker, or a sum that it made, was too large for the
@@ -87,7 +91,10 @@ class WorkerMetrics : public ProcessMetrics {
   void CountLostTime(absl::string_view phase, absl::Duration lost);
 
  private:
-  Histogram& iteration_;
+  const std::string sync_;
+  Family<Histogram>& iteration_seconds_ =
+      NewHistograms("gradwire_iteration_seconds", "Wall time of an iteration.");
+  Histogram* iteration_;
   const PerPhase<Histogram*> phases_;
   Counter& iterations_ = NewCounter("gradwire_iterations_total", "Iterations that ended.");
   FigureSeries figures_{registry().get(), FigureSeries::Of::kWorker};

@@ -89,6 +89,7 @@ absl::StatusOr<std::unique_ptr<StepReporter>> StepReporter::Create(const WorkerO
 StepReporter::StepReporter(const WorkerOptions& options, const Run& run,
                            const ProgressOptions& progress, WorkerMetrics* metrics)
     : options_(options), run_(run), metrics_(metrics), progress_(progress, std::cerr) {
+  metrics_->SetBackend(options.backend);
   MutexLock lock(&mutex_);
   for (const Rank rank : run.ranks) {
     ranks_.push_back({SummaryCollector(options.print_every), EpochCollector(), nullptr});

@@ -61,7 +61,8 @@ class StepReporter {
     std::vector<std::vector<Rank>> in_memory = {};  // see GroupsInMemory
   };
 
-  // Opens the logs. `metrics` must outlive this object. Returns InvalidArgument if a log cannot be
+  // Opens the logs. `options.backend` is the one in force, which `metrics` name from now on. They
+  // must outlive this object. Returns InvalidArgument if a log cannot be
   // written or the environment's GRADWIRE_PROGRESS is wrong.
   static absl::StatusOr<std::unique_ptr<StepReporter>> Create(const WorkerOptions& options,
                                                               const Run& run,

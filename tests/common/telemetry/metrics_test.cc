@@ -135,6 +135,16 @@ TEST(WorkerMetrics, Observe_Once_LabelsIterationWithSyncAndBackend) {
       HasSubstr("gradwire_iteration_seconds_sum{backend=\"ring\",sync=\"all-reduce\"} 0.35\n"));
 }
 
+// As of a worker with back end auto: the view decides.
+TEST(WorkerMetrics, SetBackend_BeforeTheFirstIteration_IsTheOnlyLabel) {
+  WorkerMetrics metrics("ddp", "auto");
+  metrics.SetBackend("memory");
+  metrics.Observe(SomeStep());
+  EXPECT_THAT(Text(metrics),
+              HasSubstr("gradwire_iteration_seconds_sum{backend=\"memory\",sync=\"ddp\"} 0.35\n"));
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("backend=\"auto\"")));
+}
+
 TEST(WorkerMetrics, Observe_Once_TellsThePhasesApart) {
   WorkerMetrics metrics("all-reduce", "ring");
   StepRecord record = SomeStep();

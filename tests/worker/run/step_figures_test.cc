@@ -47,6 +47,7 @@ class StepFiguresTest : public ::testing::Test {
  protected:
   StepFiguresTest() {
     WorkerOptions options;
+    options.backend = "ring";
     options.log_jsonl = dir_.File("log");
     options.print_every = 2;
     reporter_ = StepReporter::Create(options, {{Rank(2)}, 4, kSteps, 10}, &metrics_).value();

@@ -101,6 +101,17 @@ TEST_F(StepReporterTest, OnStep_MetricsOfTwoRanks_MeanLossAndSums) {
   EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_bytes_total{direction=\"sent\"} 101\n"));
 }
 
+TEST_F(StepReporterTest, OnStep_BackendInForce_IsTheLabelOfIterations) {
+  WorkerOptions options;
+  options.backend = "sharded";
+  WorkerMetrics metrics("ddp", "auto");
+  auto reporter = StepReporter::Create(options, {{Rank(0)}, 1, 2, 2}, &metrics).value();
+  reporter->OnStep({StepRecord()}, {});
+  const std::string text = prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
+  EXPECT_THAT(text, ::testing::HasSubstr("gradwire_iteration_seconds_count{backend=\"sharded\""));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("backend=\"auto\"")));
+}
+
 TEST_F(StepReporterTest, Status_TwoRanks_EachItsLoss) {
   const std::vector<v1::RankStatus> statuses = reporter_->Status();
   ASSERT_EQ(statuses.size(), 2u);
