@@ -290,6 +290,7 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   history_.AddEvent({absl::Now(), step, status.ok() ? "finished" : "aborted",
                      status.ok() ? "all ranks finished" : std::string(status.message())});
   metrics_.SetView(0, Generation(membership_.Status().generation()));
+  metrics_.SetMinWorkers(0);  // else alerts take a run that ended early for one that lacks workers
   MutexLock lock(&mutex_);
   over_ = status;
   over_changed_.NotifyAll();

@@ -176,6 +176,26 @@ TEST_F(LossEndsTheRunTest, Metrics_RunWithALedger_NeedsAllItsWorkers) {
   EXPECT_THAT(Get("/metrics"), HasSubstr("\ngradwire_min_workers 3\n"));
 }
 
+CoordinatorOptions ThreeRanksThatStop() {
+  CoordinatorOptions options = ThreeRanks();
+  options.on_loss = "stop";
+  return options;
+}
+
+class RunEndsEarlyTest : public CoordinatorLossesTest {
+ protected:
+  RunEndsEarlyTest() : CoordinatorLossesTest(ThreeRanksThatStop()) {}
+};
+
+// As deploy/prometheus/alerts.yml promises, no alert misses its workers.
+TEST_F(RunEndsEarlyTest, Metrics_RunIsOver_NeedsNoWorkers) {
+  sessions_[2].reset();
+  EXPECT_FALSE(coordinator_->Wait().ok());
+  const std::string metrics = Get("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_workers 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_min_workers 0\n"));
+}
+
 TEST(CoordinatorNeeds, RunBeforeItBegins_AllItsWorkers) {
   CoordinatorOptions options = ThreeRanks();
   options.workers = 2;
