@@ -211,11 +211,19 @@ def run_experiment(experiment, request, check_signals):
     setting = Setting(request, sizes_with(scale, request["chosen"]), request["cores"],
                       free_memory(request["memory_left"]))
     folder = Folder(out, experiment.name, request["scale"])
+    with folder.used_alone():
+        run_in(folder, experiment, setting, writing, check_signals)
+
+
+def run_in(folder, experiment, setting, writing, check_signals):
+    """Does the runs that the folder does not have, and writes the report there. `writing`: the
+    module."""
+    request, about = setting.request, experiment.scale(setting.request["scale"])["about"]
     works = experiment.runs(setting)
     steps = plan_of(works, setting, folder)
     check_names(steps, request["tables"])
     check_data(experiment, steps, setting)
-    say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
+    say(f"{experiment.title}, scale {request['scale']}: {about}")
     warn_of_slow_blas(request)
     for sentence in experiment.announce(setting):
         say(sentence)

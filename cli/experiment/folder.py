@@ -5,8 +5,11 @@
     commands.txt        the commands of each run
     report.html ...     see cli/experiment/writing.py; it is of all runs that have ended
 """
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import pathlib
 
 from cli.runs.failure import EXIT_USAGE, Failure, failing, within
@@ -53,6 +56,25 @@ class Folder:
             check_writable(str(self.path / STATE))
         write_json(self.path / STATE, state)
         (self.path / RUNS).mkdir(exist_ok=True)
+
+    @contextlib.contextmanager
+    def used_alone(self):
+        """Failure if another command is in such a block with this folder."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._lock(fd)
+            yield
+        finally:
+            os.close(fd)
+
+    def _lock(self, fd):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"--out: another gradwire experiment is using '{self.path}'; wait for its "
+                          "end, or name another folder", EXIT_USAGE) from None
+        except OSError:
+            pass  # a file system without locks
 
     def kept(self, name, of_fingerprint):
         """Returns the record of a run; None without one, or if it is of another command."""

@@ -151,6 +151,17 @@ class Conducting(Conducted):
         self.assertIn("the same command without --again continues", self.said.getvalue())
         self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 5)
 
+    def test_second_command_at_once_in_one_folder_is_refused(self):
+        def start_another():
+            self.assert_refused(f"^--out: another gradwire experiment is using '{self.out}'; wait "
+                                "for its end, or name another folder$")
+            raise Failure("seen")
+        runner = FakeRunner()
+        runner.try_out = lambda _argv: start_another()
+        with self.assertRaisesRegex(Failure, "^seen$"):
+            self.conduct(runner)
+        self.assertEqual(len(self.conduct(FakeRunner())), RUNS)  # once the first has ended
+
     def test_repetition_that_is_refused_leaves_all_runs(self):
         self.conduct(FakeRunner())
         runner = FakeRunner()
