@@ -7,6 +7,7 @@
 """
 import contextlib
 import fcntl
+import fnmatch
 import hashlib
 import json
 import os
@@ -107,8 +108,10 @@ class Folder:
         return self.path / RUNS / f"{name}.json"
 
     def _check(self, state):
-        """Failure if the folder holds something else."""
-        if not self.path.exists() or not any(self.path.iterdir()):
+        """Failure if the folder holds something else. A kill within the first write leaves a part of
+        STATE."""
+        if not self.path.exists() or all(fnmatch.fnmatch(path.name, f"{STATE}.*.tmp")
+                                         for path in self.path.iterdir()):
             return
         there = object_in(self.path / STATE)
         if there is None:

@@ -151,6 +151,11 @@ class Conducting(Conducted):
         self.assertIn("the same command without --again continues", self.said.getvalue())
         self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 5)
 
+    def test_folder_of_a_command_that_was_killed_in_its_first_write_is_taken(self):
+        self.out.mkdir()
+        (self.out / "experiment.json.7.tmp").write_text("{")
+        self.assertEqual(len(self.conduct(FakeRunner())), RUNS)
+
     def test_second_command_at_once_in_one_folder_is_refused(self):
         def start_another():
             self.assert_refused(f"^--out: another gradwire experiment is using '{self.out}'; wait "
