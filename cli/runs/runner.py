@@ -38,7 +38,7 @@ class Run:
     rate: str = ""  # of the links of --hosts; "": as they are
     here: bool = False  # all ranks run on this machine, outside of its hosts; no coordinator
     mpirun: bool = False  # starts all ranks, on this machine
-    inputs: tuple = ()  # digests of the files that it reads
+    inputs: tuple = ()  # digests of the files that it reads, and the version of the peers' PyTorch
 
 
 @dataclasses.dataclass(frozen=True)

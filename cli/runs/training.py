@@ -1,5 +1,6 @@
 """Runs that train, and what their ranks print; for `gradwire bench` and `gradwire experiment`."""
 import dataclasses
+import importlib.metadata
 import math
 import pathlib
 import sys
@@ -54,13 +55,22 @@ def collective_ranks(request, count, options, coordinator_options=()):
                mpirun=needs_mpirun(request, options))
 
 
+def installed_torch():
+    """Returns the version of this machine's PyTorch without loading it; "" if there is none."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def peers_of(request, script, argv, count):
     """Returns a Run of a script of bench/peers/ with `argv`. Failure if the script is missing."""
     path = pathlib.Path(request["programs"]["peers"], script)
     if not path.exists():
         raise Failure(f"no '{path}'; it is built and installed together with gradwire")
     return Run([[PYTHON, str(path), "--rank", str(rank), "--world-size", str(count),
-                 "--master", MASTER, *argv] for rank in range(count)], coordinator=False)
+                 "--master", MASTER, *argv] for rank in range(count)], coordinator=False,
+               inputs=(installed_torch(),))
 
 
 def training_peers_of(request, argv, count):

@@ -22,6 +22,7 @@ from cli.experiment.study import (NOT_CONFIRMED, NOT_MEASURABLE, Findings, Setti
                                   experiment_called, judge)
 from cli.experiment.work import Training
 from cli.report import figures
+from cli.runs import training
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.runner import Outputs, Run
 from cli.runs.tables import Column, csv_table, markdown_cell
@@ -512,6 +513,14 @@ class Conducting(Conducted):
         self.assertEqual({run.rate for run in first}, {"1gbit"})
         second = self.conduct(FakeRunner(), link=rates, **asked)
         self.assertEqual({run.rate for run in second}, {"100mbit"})
+
+    def test_peers_of_another_pytorch_run_again(self):
+        self.conduct(FakeRunner(), peers=True)
+        self.assertEqual(self.conduct(FakeRunner(), peers=True), [])
+        with mock.patch.object(training, "installed_torch", return_value="another"):
+            repeated = self.conduct(FakeRunner(), peers=True)
+        self.assertGreater(len(repeated), 0)
+        self.assertTrue(all("--mode" in run.ranks[0] for run in repeated))
 
     def test_peers_stand_in_the_table(self):
         self.conduct(FakeRunner(), peers=True)

@@ -1,11 +1,13 @@
 """cli/runs/training.py and coordinator.py: how ranks that train start, and what they print."""
 import contextlib
+import importlib.metadata
 import io
 import json
 import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests/support")]
@@ -60,6 +62,12 @@ class Starts(unittest.TestCase):
         self.assertEqual(run.ranks[1], [
             PYTHON, str(self.folder / "gloo_training.py"), "--rank", "1", "--world-size", "2",
             "--master", MASTER, "--lr", "1"])
+
+    def test_peers_name_their_pytorch(self):
+        for error, version in ((None, "2.6"), (importlib.metadata.PackageNotFoundError, "")):
+            with mock.patch.object(importlib.metadata, "version", return_value="2.6",
+                                   side_effect=error):
+                self.assertEqual(training_peers_of(self.request, [], 2).inputs, (version,))
 
     def test_peers_compute_on_the_workers_blas_if_it_is_known(self):
         self.request["blas_path"] = "/lib/libblas.so.3"
