@@ -7,8 +7,8 @@ from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
                                       counts_with_cores, device_threads, most_with_cores,
                                       ring_bytes)
-from cli.experiment.study import (Experiment, Findings, Statement, counted, decide, decide_time,
-                                  made_up_note, report_part)
+from cli.experiment.study import (MADE_UP, Experiment, Findings, Statement, counted, decide,
+                                  decide_time, made_up_note, report_part)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
@@ -170,7 +170,7 @@ def baselines(setting):
 
 
 def is_q4_real(setting):
-    return setting.images(setting.scale["large"]["images"])[1] != "synthetic"
+    return setting.images(setting.scale["large"]["images"])[1] not in MADE_UP
 
 
 def notes(setting):
@@ -184,9 +184,11 @@ def notes(setting):
     if not setting.has_hosts:
         said.append("All ranks shared the cores of this machine, so their speed-ups say nothing "
                     "about separate devices.")
-    if setting.images()[1] == "synthetic":
+    dataset = setting.images()[1]
+    if dataset in MADE_UP:
         said.append(made_up_note("all questions but Q4" if is_q4_real(setting) else "all trainings",
-                                 "Q4's are Fashion-MNIST's." if is_q4_real(setting) else ""))
+                                 "Q4's are Fashion-MNIST's." if is_q4_real(setting) else "",
+                                 dataset))
     return said
 
 

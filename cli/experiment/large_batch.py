@@ -3,8 +3,8 @@ import dataclasses
 import decimal
 import math
 
-from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
-                                  made_up_note, report_part, tabulate, tabulate_curves)
+from cli.experiment.study import (MADE_UP, Experiment, Findings, Statement, bars, decide, line,
+                                  lines, made_up_note, report_part, tabulate, tabulate_curves)
 from cli.experiment.work import DDP, LOSSES, Training, fits, samples_of
 from cli.runs import training
 
@@ -206,17 +206,23 @@ def steps_claim(setting, results):
                   needs_epochs(setting.scale))
 
 
+def notes(setting):
+    sizes = setting.scale
+    said = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
+            f"ranks, against {sizes['base']} on one."]
+    dataset = setting.images(sizes["images"])[1]
+    if dataset in MADE_UP:
+        said.append(made_up_note("all trainings", dataset=dataset))
+    return said
+
+
 def find(setting, results):
     sizes = setting.scale
-    notes = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
-             f"ranks, against {sizes['base']} on one."]
-    if setting.images(sizes["images"])[1] == "synthetic":
-        notes.append(made_up_note("all trainings"))
     return Findings(
         [rate_claim(setting, results), steps_claim(setting, results),
          worse_claim(results, sizes), remedy_claim(results, sizes)],
         [report_part(last_epoch_table)(setting, sizes, results, WAYS), *by_epoch(results),
-         accuracy_picture(results)], notes)
+         accuracy_picture(results)], notes(setting))
 
 
 EXPERIMENT = Experiment("large-batch", "Large batches and their remedies", SOURCE, SCALES, runs,

@@ -24,8 +24,9 @@ NEEDS_RUNS = "needs runs that have not ended"
 NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
 NEEDS_CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
-MADE_UP_IMAGES = ("The images of {} were made up (--dataset synthetic): their losses and accuracies say "
-                  "nothing about learning.")
+MADE_UP = {"synthetic": "images", "synthetic-tokens": "token sequences"}  # data sets that need no file
+MADE_UP_DATA = ("The {} of {} were made up (--dataset {}): their losses and accuracies say nothing about "
+                "learning.")
 CIFAR10 = "cifar10"
 LEARNING = ("lr", "momentum", "weight-decay")
 EMULATED = "computation emulated (as long as one rank alone takes here)"
@@ -140,10 +141,10 @@ class Picture:
     caption: str = ""
 
 
-def made_up_note(what, others=""):
-    """Returns a note on made-up images. `what`: the trainings that have them; `others`: a sentence on
-    those that do not."""
-    return " ".join(filter(None, [MADE_UP_IMAGES.format(what), others]))
+def made_up_note(what, others="", dataset="synthetic"):
+    """Returns a note on data that are made up. `what`: the trainings that have them; `others`: a
+    sentence on those that do not."""
+    return " ".join(filter(None, [MADE_UP_DATA.format(MADE_UP[dataset], what, dataset), others]))
 
 
 def counted(number, noun, plural=""):

@@ -272,6 +272,12 @@ class Numbers(unittest.TestCase):
         self.assertEqual(ends, [0.5 * 391, 3.5 * 98])
         self.assertIn("which is impossible, for 4 × 32.", picture.caption)
 
+    def test_token_sequences_are_noted_as_made_up(self):
+        setting = setting_of(chosen={"dataset": "synthetic-tokens"})
+        (said,) = (note for note in lab.notes(setting) if "made up" in note)
+        self.assertEqual(said, "The token sequences of all trainings were made up (--dataset "
+                         "synthetic-tokens): their losses and accuracies say nothing about learning.")
+
     def test_note_on_made_up_images_leaves_out_those_of_q4(self):
         (said,) = (note for note in lab.notes(setting_of()) if "made up" in note)
         self.assertEqual(said, "The images of all questions but Q4 were made up (--dataset "

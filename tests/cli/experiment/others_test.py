@@ -88,6 +88,12 @@ class LargeBatch(unittest.TestCase):
                           for argv in (small, plain, scaled, warm)],
                          [("none", ""), *[("ddp", "ring")] * 3])
 
+    def test_token_sequences_are_noted_as_made_up(self):
+        for dataset, noted in (("synthetic-tokens", True), ("synthetic", True), ("mnist", False)):
+            said = large_batch.notes(self.setting(chosen={"dataset": dataset}))
+            self.assertEqual(any("made up" in note and dataset in note for note in said), noted,
+                             dataset)
+
     def test_chosen_lr_is_what_the_rule_scales(self):
         setting = setting_of(sizes_with(self.SCALE, {"lr": "0.5"}), chosen={"lr": "0.5"})
         self.assertEqual([large_batch.lr_of(setting, setting.scale, way)
