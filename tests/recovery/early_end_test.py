@@ -107,8 +107,8 @@ class StartedByHandTest(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
-    def workers(self, summary):
-        """Starts a coordinator and them; gives those of rank 0 and 1."""
+    def workers(self, summary, *more):
+        """Starts a coordinator and them, with `more` options; gives those of rank 0 and 1."""
         ports = self.folder / "ports"
         self.start("gradwire-coordinator", "--world-size", "2", "--listen", "127.0.0.1:0",
                    "--metrics", "off", "--port-file", ports, *SHORT_LEASE)
@@ -117,8 +117,8 @@ class StartedByHandTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         address = ports.read_text().partition("grpc=")[2].split()[0]
-        return [self.start("gradwire-worker", *RUN, "--coordinator", address, "--rank", str(rank),
-                           "--summary", self.folder / summary) for rank in range(2)]
+        return [self.start("gradwire-worker", *RUN, *more, "--coordinator", address, "--rank",
+                           str(rank), "--summary", self.folder / summary) for rank in range(2)]
 
     def assert_whole(self, summary):
         summary = json.loads((self.folder / summary).read_text())
@@ -137,6 +137,19 @@ class StartedByHandTest(unittest.TestCase):
         self.assertNotEqual(lost.returncode, 0)
         for rank in range(2):
             self.assert_whole(f"summary{rank}.json")
+
+    def test_early_summary_replaces_that_of_an_earlier_run_whatever_its_time(self):
+        path = self.folder / "summary0.json"
+        path.write_text("{}")
+        ahead = time.time() + 3600  # as of a file server whose clock is fast
+        os.utime(path, (ahead, ahead))
+        workers = self.workers("summary{rank}.json", *ENDLESS)
+        next(line for line in workers[0].stdout if " iteration 3/" in line)
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+        for worker in workers:
+            worker.communicate(timeout=SECONDS)
+        self.assertIn("ended", json.loads(path.read_text()))
 
     def test_summary_of_a_rank_taken_over_that_cannot_be_written_costs_no_other(self):
         for rank in range(2):

@@ -421,6 +421,7 @@ absl::Status Worker::MakeReporter() {
                            &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
+  NoteEarlierSummaries();
   MutexLock lock(&mutex_);
   shown_reporter_ = reporter_.get();
   return absl::OkStatus();

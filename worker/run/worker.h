@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
+#include "common/base/output_file.h"
 #include "common/state_transfer/state_service.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
@@ -108,6 +108,9 @@ class Worker {
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
   std::string SummaryPath(Rank rank) const;
+  void NoteEarlierSummaries();
+  // Whether another worker, which carried the rank to its end, has written the summary at `path`.
+  bool IsOfThisRun(const std::string& path, Rank rank) const;
   // Writes summaries of a run that ended early, without the model. If `reason` is OK, nothing is
   // written, now or later. From any thread; only the first call counts.
   void SummarizeEnd(const absl::Status& reason, int exit_code);
@@ -123,7 +126,6 @@ class Worker {
 
   const WorkerOptions options_;
   const SyncTraits sync_traits_;
-  const absl::Time begun_ = absl::Now();
   WorkerMetrics metrics_;
   Mutex end_mutex_;
   bool end_summarized_ ABSL_GUARDED_BY(end_mutex_) = false;
@@ -142,7 +144,9 @@ class Worker {
   Step first_step_;                        // of the first view
   LayoutId layout_;                        // of the gradients
   std::string backend_in_force_;           // in the first view
-  View trained_view_;                      // the last view in which it trained
+  // Marks of each rank's summary before this run wrote one; set before shown_reporter_.
+  std::vector<absl::optional<FileMark>> earlier_summaries_;
+  View trained_view_;  // the last view in which it trained
   // Times of SteadyNow: when training broke off for another view (none: it goes on), which stays
   // until it goes on, even if that view fails, too; when the last view arrived; and since when no
   // lasting work was done (none: all work so far lasts).

@@ -1,6 +1,5 @@
 // The part of Worker that writes weights and summaries at the end of a run.
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,14 +22,19 @@ int64_t CountTrained(const Model& model) {
   return count;
 }
 
-// Whether another worker that carried the rank to its end wrote the file after `begun`.
-bool IsOfThisRun(const std::string& path, absl::Time begun) {
-  struct stat info = {};
-  return !OwnDescriptor(path).has_value() && stat(path.c_str(), &info) == 0 &&
-         S_ISREG(info.st_mode) && absl::TimeFromTimespec(info.st_mtim) >= begun;
+}  // namespace
+
+void Worker::NoteEarlierSummaries() {
+  if (options_.summary.empty()) return;
+  for (int rank = 0; rank < view_.world_size; ++rank) {
+    earlier_summaries_.push_back(MarkOf(SummaryPath(Rank(rank))));
+  }
 }
 
-}  // namespace
+bool Worker::IsOfThisRun(const std::string& path, Rank rank) const {
+  const absl::optional<FileMark> now = MarkOf(path);
+  return now.has_value() && !(now == earlier_summaries_[static_cast<size_t>(rank.value())]);
+}
 
 std::string Worker::HashOfFrozen() const {
   const std::vector<torch::Tensor> frozen = FrozenTensors(*model_);
@@ -94,7 +98,7 @@ void Worker::SummarizeEnd(const absl::Status& reason, int exit_code) {
   if (reporter == nullptr) return;  // the run had not begun
   for (Summary& summary : reporter->Summaries()) {
     const std::string path = SummaryPath(Rank(summary.rank));
-    if (IsOfThisRun(path, begun_)) continue;
+    if (IsOfThisRun(path, Rank(summary.rank))) continue;
     summary.ended = Summary::Ended{exit_code, std::string(reason.message())};
     const absl::Status written = WriteSummary(path, summary);
     if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
