@@ -19,9 +19,15 @@ std::string Seconds(double seconds) {
   return seconds < 0.1 ? absl::StrFormat("%.3g s", seconds) : absl::StrFormat("%.3f s", seconds);
 }
 
+std::string ImagesPerSecond(double rate) {
+  // A tenth is too coarse for a large model.
+  return rate < 1 ? absl::StrFormat("%.2g", rate)
+                  : absl::StrFormat("%.*f", rate < 10 ? 1 : 0, rate);
+}
+
 std::string Rates(const Progress& progress) {
-  const double rate = progress.images_per_second;
-  return absl::StrFormat("%.*f images/s  communication %.0f %%  left %s", rate < 10 ? 1 : 0, rate,
+  return absl::StrFormat("%s images/s  communication %.0f %%  left %s",
+                         ImagesPerSecond(progress.images_per_second),
                          100 * progress.communication_share, FormatLeft(progress.left));
 }
 

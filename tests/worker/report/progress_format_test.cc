@@ -66,6 +66,12 @@ TEST(FormatPlain, FewImages_GetATenth) {
   EXPECT_TRUE(absl::StrContains(FormatPlain(progress), "  2.2 images/s"));
 }
 
+TEST(FormatPlain, LessThanOneImage_GetsTwoDigits) {
+  Progress progress = Example();
+  progress.images_per_second = 0.0432;
+  EXPECT_TRUE(absl::StrContains(FormatPlain(progress), "  0.043 images/s"));
+}
+
 TEST(FormatBar, WideTerminal_FillsAllButOneColumn) {
   const std::string bar = FormatBar(Example(), 120, false);
   EXPECT_EQ(bar.size(), 119u);
