@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/launch.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire::testing {
 namespace {
@@ -63,6 +64,20 @@ TEST(Learning, EvaluationBetweenEpochs_ItsIterationIsLeftOutOfTheCoordinatorsTim
   const LaunchResult run = Train(2, {"--sync", "gather-scatter", "--backend", "coordinator"});
   ASSERT_TRUE(run.coordinator.is_object()) << run.err;
   EXPECT_EQ(run.coordinator["iterations"], 48);
+}
+
+TEST(Learning, Inference_Summary_HasNoTrainedParameters) {
+  const TempDir dir;
+  const auto worker =
+      Process::Start("gradwire-worker",
+                     TinyRun(2) + Options{"--sync", "data-parallel", "--inference", "native",
+                                          "--model", "lenet", "--summary", dir.File("summary")});
+  const auto code = worker->Wait(absl::Seconds(60));
+  ASSERT_TRUE(code.ok()) << code.status();
+  ASSERT_EQ(*code, 0) << worker->err();
+  const auto summary = nlohmann::json::parse(ReadFile(dir.File("summary")));
+  EXPECT_EQ(summary["trained_parameters"], 0);
+  EXPECT_TRUE(summary.contains("outputs_sha256"));
 }
 
 }  // namespace

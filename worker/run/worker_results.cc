@@ -73,7 +73,7 @@ absl::Status Worker::WriteSummaries() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
     if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
-    summary.trained_parameters = CountTrained(*model_);
+    summary.trained_parameters = options_.inference.empty() ? CountTrained(*model_) : 0;
     summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen()};
     summary.outputs_sha256 = outputs_sha256_;
     if (devices_ != nullptr) {
