@@ -91,7 +91,8 @@ def progress_line(status):
     iteration = mean(numbers_of(status, "iteration_seconds"))
     if iteration is not None and iteration > 0:
         parts.append(f"{iteration * 1000:.1f} ms an iteration")
-        parts.append(f"{sum(numbers_of(status, 'samples')) / iteration:.1f} images/s")
+        rate = sum(numbers_of(status, "samples")) / iteration
+        parts.append(f"{rate:{'.2g' if rate < 1 else '.1f'}} images/s")
     loss = mean(numbers_of(status, "loss"))
     if loss is not None:
         parts.append(f"loss {loss:.4f}")

@@ -56,6 +56,12 @@ class Lines(unittest.TestCase):
         self.assertIn("step 17 of 117, 300.0 ms an iteration, 40.0 images/s, loss 2.0000, 30s left\n"
                       "exposed communication: 33 % of the last iteration\n", text_of(status))
 
+    def test_less_than_one_image_a_second_has_two_digits(self):
+        status = running()
+        for rank in status["ranks"]:
+            rank.update(iteration_seconds=100.0, samples=2)
+        self.assertIn(" 0.04 images/s,", text_of(status))
+
     def test_all_settings_that_decide_the_speed_are_shown(self):
         settings = {name: f"x{place}" for place, name in enumerate((
             "model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb"))}
