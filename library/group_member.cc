@@ -145,6 +145,7 @@ absl::Status GroupMember::Join() {
   spdlog::info("rank {} of {}, run {}", rank_.value(), view->world_size, ToHex(view->run_id));
   metrics_.SetView(static_cast<int>(view->members.size()), view->generation);
   metrics_.SetBackend(ChosenBackend(settings_.backend, *view, OptionsOfMember().transport));
+  metrics_.SetFirstStep(view->first_step);
   MutexLock lock(&mutex_);
   view_ = *std::move(view);
   rank_status_.set_rank(static_cast<uint32_t>(rank_.value()));

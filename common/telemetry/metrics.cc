@@ -90,6 +90,10 @@ void WorkerMetrics::SetBackend(absl::string_view backend) {
                                        SecondsBuckets());
 }
 
+void WorkerMetrics::SetFirstStep(Step first) {
+  if (first > Step(0)) SetStep(Step(first.value() - 1));
+}
+
 void WorkerMetrics::Observe(const StepRecord& record) {
   ObserveSeconds(iteration_, record.iteration);
   for (const PhaseInfo& info : kPhases) {

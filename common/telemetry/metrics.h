@@ -82,6 +82,8 @@ class WorkerMetrics : public ProcessMetrics {
   // Names the back end in force, once the view is known. Call it before the first Observe, by the
   // same thread.
   void SetBackend(absl::string_view backend);
+  // The run begins with step `first`; the one before it is the last step done.
+  void SetFirstStep(Step first);
   // One iteration ended. Takes locks.
   void Observe(const StepRecord& record);
   // In `steps` more steps a gradient of this worker, or a sum that it made, was too large for the

@@ -90,6 +90,7 @@ StepReporter::StepReporter(const WorkerOptions& options, const Run& run,
                            const ProgressOptions& progress, WorkerMetrics* metrics)
     : options_(options), run_(run), metrics_(metrics), progress_(progress, std::cerr) {
   metrics_->SetBackend(options.backend);
+  metrics_->SetFirstStep(run.first_step);
   MutexLock lock(&mutex_);
   for (const Rank rank : run.ranks) {
     ranks_.push_back({SummaryCollector(options.print_every), EpochCollector(), nullptr});

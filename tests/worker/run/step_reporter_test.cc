@@ -159,6 +159,15 @@ TEST_F(StepReporterTest, SummaryOf_ResumedRun_HasItsOptionsAndPlace) {
   EXPECT_EQ(summary.failures.views, 1);
 }
 
+TEST_F(StepReporterTest, Create_ResumedRun_MetricsHaveTheLastStepDone) {
+  StepReporter::Run run{{Rank(2)}, 3, 10, 5};
+  run.first_step = Step(4);
+  WorkerMetrics metrics("ddp", "ring");
+  const auto reporter = StepReporter::Create(WorkerOptions(), run, &metrics).value();
+  const std::string text = prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
+  EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_step 3\n"));
+}
+
 TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
   Recovery recovery;
   recovery.generation = Generation(2);
