@@ -33,7 +33,11 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
     names.push_back(it->path().filename());
   }
   if (error) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", folder, ": ", error.message()));
+    const std::string what = absl::StrCat("cannot read ", folder, ": ", error.message());
+    // A caller takes NotFound for "no checkpoints", so a disk that fails must not give it.
+    const bool is_none =
+        error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+    return is_none ? absl::NotFoundError(what) : absl::InternalError(what);
   }
   std::sort(names.begin(), names.end());
   return names;

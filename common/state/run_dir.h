@@ -50,7 +50,8 @@ struct CheckpointFolder {
   std::string path;
 };
 
-// Returns the published checkpoints, newest first. NotFound if `run_dir` cannot be read.
+// Returns the published checkpoints, newest first. NotFound if `run_dir` does not exist or is no
+// directory; Internal if it cannot be read.
 absl::StatusOr<std::vector<CheckpointFolder>> ListCheckpoints(const std::string& run_dir);
 
 // Removes folders whose writers died, and replaced ones. Needs the lock. Errors of Disk.

@@ -22,6 +22,7 @@ class RunFolder {
   // that is sound), never, or a step. Logs each newer one that it skips, with the reason.
   //   Unavailable      another process uses the directory
   //   NotFound         there is no checkpoint of that step
+  //   Internal         the directory cannot be read
   //   InvalidArgument  it is no directory, or cannot be written; there are checkpoints and `resume`
   //                    is never; there are checkpoints, but none is sound; or the checkpoint has
   //                    another world size

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "common/base/status_util.h"
 #include "tests/support/temp_dir.h"
 
@@ -60,6 +62,13 @@ TEST(ListCheckpoints, OtherFiles_AreIgnored) {
   EXPECT_EQ((*folders)[0].step, 10);
   EXPECT_EQ((*folders)[1].path, dir.File("step-000000000002"));
   EXPECT_EQ(ListCheckpoints(dir.File("none")).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Else --resume auto would begin with step 0 beside the checkpoints of a disk that fails.
+TEST(ListCheckpoints, FolderCannotBeRead_IsNotTakenForNone) {
+  const TempDir dir;
+  std::filesystem::create_symlink("loop", dir.File("loop"));
+  EXPECT_EQ(ListCheckpoints(dir.File("loop")).status().code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace
