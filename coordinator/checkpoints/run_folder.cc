@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "absl/memory/memory.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -55,6 +57,16 @@ absl::Status RunFolder::Select(const std::string& resume, int world_size,
   resumed_ = std::make_shared<StoredState>(*std::move(reader));
   spdlog::info("{}the run resumes before step {}, from '{}'", log_prefix, manifest.step, path_);
   return absl::OkStatus();
+}
+
+uint64_t RunFolder::LastEpoch() const {
+  uint64_t last = 0;
+  const absl::StatusOr<std::vector<CheckpointState>> checkpoints = ScanRunDir(path_);
+  if (!checkpoints.ok()) return last;
+  for (const CheckpointState& checkpoint : *checkpoints) {
+    if (checkpoint.manifest.has_value()) last = std::max(last, checkpoint.manifest->epoch);
+  }
+  return last;
 }
 
 ResumedRun RunFolder::resumed_run() const {

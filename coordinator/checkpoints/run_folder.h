@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COORDINATOR_CHECKPOINTS_RUN_FOLDER_H_
 #define GRADWIRE_COORDINATOR_CHECKPOINTS_RUN_FOLDER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +36,10 @@ class RunFolder {
   const std::shared_ptr<StoredState>& resumed() const { return resumed_; }
   // Returns the facts of the checkpoint, which must exist.
   ResumedRun resumed_run() const;
+  // Returns the largest coordinator epoch of all checkpoints that can be opened; 0 if there is
+  // none. Later ones than that of `resumed` count, too: an epoch tells the checkpoints of one start
+  // from those of others.
+  uint64_t LastEpoch() const;
   // Whether the run had already reached its end.
   bool is_finished() const { return resumed_ != nullptr && resumed_->manifest().finished; }
 

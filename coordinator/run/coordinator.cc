@@ -37,11 +37,6 @@ RunId RunIdOf(const RunFolder* folder) {
   return run_id.ok() ? *run_id : MakeRunId();
 }
 
-// The epoch must grow even if the ledger or the checkpoint was removed.
-CoordinatorEpoch LeastEpoch(const RunFolder& folder) {
-  return CoordinatorEpoch(folder.resumed() == nullptr ? 1 : folder.resumed()->manifest().epoch + 1);
-}
-
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id,
                           const RunFolder* folder, const RunLedger* ledger) {
   MembershipConfig config;
@@ -115,7 +110,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
         RunFolder::Open(options.run_dir, options.resume, options.world_size, options.log_prefix);
     if (!opened.ok()) return opened.status();
     folder = *std::move(opened);
-    auto recorded = RunLedger::Open(options.run_dir, LeastEpoch(*folder), &RealDisk());
+    // The epoch must grow even if the ledger was removed.
+    const CoordinatorEpoch least(folder->LastEpoch() + 1);
+    auto recorded = RunLedger::Open(options.run_dir, least, &RealDisk());
     if (!recorded.ok()) return recorded.status();
     ledger = *std::move(recorded);
   }

@@ -37,11 +37,12 @@ constexpr uint64_t kStep = 12;
 // functions of key and place.
 class Worker : public SharedState {
  public:
-  explicit Worker(int rank, int64_t elements = 3 << 19, bool has_optimizer = false)
-      : service_([this](const RunId&, Step step,
-                        Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+  explicit Worker(int rank, int64_t elements = 3 << 19, bool has_optimizer = false,
+                  Step held = Step(kStep))
+      : service_([this, held](const RunId&, Step step,
+                              Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
           ++calls_;
-          if (step != Step(kStep)) return absl::FailedPreconditionError("another step");
+          if (step != held) return absl::FailedPreconditionError("another step");
           return std::shared_ptr<SharedState>(this, [](SharedState*) {});
         }) {
     Add("model", "big", elements);
@@ -470,6 +471,23 @@ TEST_F(CheckpointKeeperTest, RunFolder_ResumedRun_HasAllThatTheWorkersSaid) {
   EXPECT_EQ(run.environment, save.environment);
   EXPECT_EQ(run.total_steps, 20u);
   EXPECT_EQ(run.steps_per_epoch, 10u);
+}
+
+// Else, without a ledger, a run that resumes before the last checkpoint would take the later one of
+// an earlier start for its own.
+TEST_F(CheckpointKeeperTest, RunFolder_LastEpoch_IsThatOfAllCheckpoints) {
+  EXPECT_EQ((*RunFolder::Open(folder_.path(), "auto", 2, ""))->LastEpoch(), 0u);
+  ASSERT_TRUE(Keep(Order({&first_})).status.ok());
+  const Worker before(0, 8, false, Step(kStep - 4));
+  SaveState save = Order({&before});
+  save.step = Step(kStep - 4);
+  KeeperOptions earlier = OptionsWith(3);
+  earlier.epoch = CoordinatorEpoch(3);
+  ASSERT_TRUE(KeepWith(earlier, std::move(save)).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), absl::StrCat(kStep - 4), 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->resumed()->manifest().epoch, 3u);
+  EXPECT_EQ((*opened)->LastEpoch(), 4u);
 }
 
 // A run that began anew would in time delete what could still be repaired.
