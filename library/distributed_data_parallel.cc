@@ -2,14 +2,29 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "library/ddp_impl.h"
+#include "library/errors.h"
 
 namespace gradwire {
+namespace {
+
+absl::Status GotNo(const char* what) {
+  return absl::InvalidArgumentError(absl::StrCat("DistributedDataParallel: got no ", what,
+                                                 " (a null pointer), expected a ", what));
+}
+
+}  // namespace
 
 DistributedDataParallel::DistributedDataParallel(std::shared_ptr<torch::nn::Module> module,
                                                  std::shared_ptr<ProcessGroup> group,
                                                  const DDPOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(module), group, group->impl_.get(), options)) {}
+    : impl_([&] {
+        if (group == nullptr) throw ToError(GotNo("group"), -1, -1);
+        auto* const run = group->impl_.get();
+        if (module == nullptr) run->Check(run->member().Fail(GotNo("module")));
+        return std::make_unique<Impl>(std::move(module), group, run, options);
+      }()) {}
 
 DistributedDataParallel::~DistributedDataParallel() = default;
 

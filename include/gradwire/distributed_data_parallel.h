@@ -92,9 +92,9 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // All parameters that require a gradient must be float32; all parameters and buffers must be
   // contiguous and on the CPU. Names, shapes and types must be equal on all ranks; rank 0's values
   // are copied to all. From now on the set of parameters that require a gradient, and their
-  // tensors, are fixed. Keeps the module and the group. Throws Error (kInvalidArgument) if this
-  // rank's module is unsuitable or the ranks' modules differ; the message names the first
-  // difference (kAborted on the other ranks).
+  // tensors, are fixed. Keeps the module and the group. Throws Error (kInvalidArgument) if a
+  // pointer is null, this rank's module is unsuitable or the ranks' modules differ; the message
+  // names the first difference (kAborted on the other ranks).
   DistributedDataParallel(std::shared_ptr<torch::nn::Module> module,
                           std::shared_ptr<ProcessGroup> group, const DDPOptions& options = {});
   // Takes a module holder (TORCH_MODULE).

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -259,6 +260,25 @@ TEST(Ddp, OtherModelOnOneRank_ErrorNamesTheFirstDifference) {
     EXPECT_THAT(end->what(),
                 AllOf(HasSubstr("0.weight"), HasSubstr("[3, 4]"), HasSubstr("[4, 4]")));
   }
+}
+
+TEST(Ddp, Construct_NullPointer_InvalidArgument) {
+  Net net(0);
+  try {
+    DistributedDataParallel(net, nullptr);
+    ADD_FAILURE() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("got no group"));
+  }
+  const Ends ends = RunRanks(kRanks, [](const auto& group) {
+    std::shared_ptr<torch::nn::Module> module;
+    if (group->rank() == 0) module = Net(0).ptr();
+    DistributedDataParallel ddp(module, group);
+  });
+  ASSERT_TRUE(ends[0].has_value() && ends[1].has_value());
+  EXPECT_EQ(ends[1]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[1]->what(), HasSubstr("got no module"));
 }
 
 TEST(Ddp, DoubleParameter_InvalidArgumentWithItsName) {
