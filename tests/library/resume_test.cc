@@ -388,6 +388,40 @@ TEST_F(ResumeTest, Close_CaptureThrows_OtherRanksHearOfIt) {
   EXPECT_FALSE(ends[1].has_value()) << ends[1]->what();
 }
 
+// Else the other rank would still have its copy when the next one is due.
+TEST_F(ResumeTest, EndStep_CaptureThrowsOnce_NextCheckpointIsMade) {
+  KeepCheckpoints();
+  RunRanksWell(kRanks, [this](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    bool throws = group->rank() == 1;
+    const auto capture = [&throws]() -> std::string {
+      if (std::exchange(throws, false)) throw HookError();
+      return "";
+    };
+    ddp.attach("once", {capture, [](const std::string&) {}, nullptr});
+    for (int64_t step = ddp.resume(); step < 2 * kEvery; ++step) {
+      net->zero_grad();
+      net->Loss(step).backward();
+      sgd.step();
+      const bool fails = throws && step + 1 == kEvery;
+      try {
+        ddp.end_step();
+        EXPECT_FALSE(fails) << step;
+      } catch (const HookError&) {
+        EXPECT_TRUE(fails) << step;
+      }
+      // Long enough for the message that the other rank's copy is given up.
+      if (step == kEvery) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    AwaitCheckpoint(2 * kEvery);
+    group->close();
+  });
+  EXPECT_FALSE(HasCheckpoint(kEvery));
+}
+
 TEST_F(ResumeTest, AnotherModelAfterResume_IsRefused) {
   const Ends ends = RunRanks(1, [](const Group& group) {
     Trained one, other;

@@ -39,9 +39,20 @@ void StateKeeper::BeforeStep(Step next, const View& view) {
   if (!view.keeps_state || !schedule_.Take(next, view.generation, owner_->IsAtBorder())) return;
   if (reader_.has_value() && next == resumed_) return;  // it is that of the checkpoint
   const absl::optional<Step> kept = held_->step();
-  if (!kept.has_value() || IsLast(next)) return Copy(next, view);
-  put_off_ = Declined{next, view.generation,
-                      absl::StrCat("the copy before step ", kept->value(), " is still in use")};
+  if (kept.has_value() && !IsLast(next)) {
+    return PutOff(next, view,
+                  absl::StrCat("the copy before step ", kept->value(), " is still in use"));
+  }
+  try {
+    Copy(next, view);
+  } catch (...) {  // of a program's hook
+    PutOff(next, view, "an exception was thrown while its state was copied");
+    throw;
+  }
+}
+
+void StateKeeper::PutOff(Step next, const View& view, const std::string& why) {
+  put_off_ = Declined{next, view.generation, why};
   if (!MayBeLast()) TellPutOff();
 }
 
@@ -79,9 +90,10 @@ void StateKeeper::Copy(Step next, const View& view) {
   holds.set_total_steps(static_cast<uint64_t>(run_.total_steps));
   holds.set_steps_per_epoch(static_cast<uint64_t>(run_.steps_per_epoch));
   *holds.mutable_optimizer() = run_.optimizer(next);
+  auto copy = std::make_shared<StateCopy>(owner_->Copy());
   copied_ = next;
   copied_in_ = view.generation;
-  held_->Hold(view.run_id, std::make_shared<StateCopy>(owner_->Copy()), std::move(holds));
+  held_->Hold(view.run_id, std::move(copy), std::move(holds));
 }
 
 absl::Status StateKeeper::AwaitLast(Step last, const View& view, absl::Duration patience) {

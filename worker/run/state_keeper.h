@@ -46,7 +46,8 @@ class StateKeeper {
   // request for a copy of that state is declined.
   bool IsBorder(Step step) { return schedule_.IsDue(Step(step.value() + 1)); }
 
-  // Between two steps: copies the state before `next`, if a copy is due, and reports it.
+  // Between two steps: copies the state before `next`, if a copy is due, and reports it. If the
+  // owner throws, there is no copy, and the exception is thrown again.
   void BeforeStep(Step next, const View& view);
   // After the step before `last`, which was the last one: waits until the coordinator has written
   // the state, at most `patience`; a coordinator that needs longer only loses that checkpoint.
@@ -69,6 +70,8 @@ class StateKeeper {
   bool IsLast(Step next) const;
   // Whether the step that was due may turn out to be the last one.
   bool MayBeLast() const;
+  // There is no copy before `next`: declines it, now or when a later step begins.
+  void PutOff(Step next, const View& view, const std::string& why);
   // Declines the step of `put_off_`, if there is one.
   void TellPutOff();
 
