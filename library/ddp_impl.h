@@ -82,6 +82,7 @@ class DistributedDataParallel::Impl {
   void KeepBuffers();
   absl::Status ShareBuffers(const Active& active);
   void AskWhoIsActive(bool self);
+  // Fails the run if the ranks have different JoinOptions.
   Active TakeAnswers();
   void Shadow(const Active& active);
   void ThrowIfEarly(const Active& active);

@@ -1,5 +1,6 @@
 // DistributedDataParallel::join: for ranks with different numbers of batches.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,17 @@
 
 namespace gradwire {
 namespace {
+
+// Bits of a rank's answer: whether it has data, and its options.
+constexpr uint8_t kHasData = 1, kDividesByAll = 2, kThrowsEarly = 4;
+
+uint8_t AnswerOf(bool has_data, const JoinOptions& options) {
+  return static_cast<uint8_t>((has_data ? kHasData : 0) |
+                              (options.divide_by_initial_world_size ? kDividesByAll : 0) |
+                              (options.throw_on_early_termination ? kThrowsEarly : 0));
+}
+
+int OptionsIn(uint8_t answer) { return answer & (kDividesByAll | kThrowsEarly); }
 
 bool AnyOf(const std::vector<bool>& active) {
   return std::find(active.begin(), active.end(), true) != active.end();
@@ -23,13 +35,24 @@ Rank HighestOf(const std::vector<bool>& active) {
 
 // All ranks ask in each pass, before they contribute anything.
 void DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
-  if (absl::Status status = run_->collectives().BeginAsk(self); !status.ok()) Fail(status);
+  const uint8_t answer = AnswerOf(self, join_options_);
+  if (absl::Status status = run_->collectives().BeginAsk(answer); !status.ok()) Fail(status);
 }
 
 DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::TakeAnswers() {
-  absl::StatusOr<std::vector<bool>> answers = run_->collectives().EndAsk();
+  const absl::StatusOr<std::vector<uint8_t>> answers = run_->collectives().EndAsk();
   if (!answers.ok()) Fail(answers.status());
-  return *std::move(answers);
+  const int own = OptionsIn(AnswerOf(true, join_options_));
+  Active active;
+  for (const uint8_t answer : *answers) {
+    if (OptionsIn(answer) != own) {
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("join: rank ", active.size(), " has other JoinOptions than rank ",
+                       member_.rank().value(), ", expected the same on all ranks")));
+    }
+    active.push_back((answer & kHasData) != 0);
+  }
+  return active;
 }
 
 // The run itself continues: all ranks throw this at the same point.

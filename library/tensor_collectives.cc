@@ -405,17 +405,16 @@ absl::StatusOr<std::vector<torch::Tensor>> TensorCollectives::AllGather(
   return tensors;
 }
 
-absl::Status TensorCollectives::BeginAsk(bool mine) {
-  const uint8_t answer = mine ? 1 : 0;
-  return collectives_.BeginGather(kAskSignature, {&answer, 1});
+absl::Status TensorCollectives::BeginAsk(uint8_t mine) {
+  return collectives_.BeginGather(kAskSignature, {&mine, 1});
 }
 
-absl::StatusOr<std::vector<bool>> TensorCollectives::EndAsk() {
+absl::StatusOr<std::vector<uint8_t>> TensorCollectives::EndAsk() {
   std::vector<uint8_t> answers(static_cast<size_t>(member_->world_size()));
   if (absl::Status status = collectives_.EndGather(absl::MakeSpan(answers)); !status.ok()) {
     return status;
   }
-  return std::vector<bool>(answers.begin(), answers.end());
+  return answers;
 }
 
 }  // namespace gradwire

@@ -114,8 +114,8 @@ class TensorCollectives {
   absl::StatusOr<std::vector<torch::Tensor>> AllGather(const torch::Tensor& tensor);
   // Gets each rank's answer to one question, by rank, in two halves: other collectives may be
   // called between them.
-  absl::Status BeginAsk(bool mine);
-  absl::StatusOr<std::vector<bool>> EndAsk();
+  absl::Status BeginAsk(uint8_t mine);
+  absl::StatusOr<std::vector<uint8_t>> EndAsk();
   // Sets all of `tensors` to those of `root`, in one message.
   absl::Status BroadcastAll(const std::vector<torch::Tensor>& tensors, Rank root);
 

@@ -128,8 +128,9 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // Runs `loop`, a rank's training loop, if ranks have different numbers of batches. A rank that
   // has finished takes part in the averaging of the others, with zeros, until all have finished.
   // Then all ranks take the parameters and buffers of the highest rank among the last to finish.
-  // Call it on all ranks. Costs one more message for each averaging pass. Rethrows exceptions of
-  // `loop`. `loop` must not call a collective of the group.
+  // Call it on all ranks, with the same options: others end the run (kInvalidArgument). Costs one
+  // more message for each averaging pass. Rethrows exceptions of `loop`. `loop` must not call a
+  // collective of the group.
   void join(const std::function<void()>& loop, const JoinOptions& options = {});
 
   // Reports the loss of the next averaging backward pass, and its number of samples, to pages,

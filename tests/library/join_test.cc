@@ -153,5 +153,23 @@ TEST(Join, ThrowOnEarlyTermination_AllRanksThrowAndTheRunGoesOn) {
   });
 }
 
+// Else the ranks' models drift apart, or one rank throws and the others wait for it.
+TEST(Join, OtherOptionsOnOneRank_AllFail) {
+  for (const bool throws : {false, true}) {
+    const Ends ends = RunRanks(2, [throws](const auto& group) {
+      Net net(0);
+      DistributedDataParallel ddp(net, group);
+      JoinOptions options;
+      if (group->rank() == 1 && throws) options.throw_on_early_termination = true;
+      if (group->rank() == 1 && !throws) options.divide_by_initial_world_size = false;
+      ddp.join([&] { Train(net, group->rank(), 2); }, options);
+    });
+    for (const auto& end : ends) {
+      ASSERT_TRUE(end.has_value());
+      EXPECT_THAT(end->what(), HasSubstr("other JoinOptions"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradwire::testing
