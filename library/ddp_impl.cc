@@ -80,7 +80,10 @@ absl::Status DistributedDataParallel::Impl::Attach() {
 
 absl::Status DistributedDataParallel::Impl::Connect() {
   const Compression& compression = member_.settings().compression;
-  const Layout tensors = LayoutOf(*module_);
+  Layout tensors = LayoutOf(*module_);
+  // Is no tensor, but must be equal on all ranks: it costs a message in each pass.
+  const char* const finds = options_.find_unused_parameters ? "true" : "false";
+  tensors.push_back({"option find_unused_parameters", {}, finds, /*buffer=*/true});
   const std::vector<Rank> ranks = {member_.rank()};
   if (!compression.has_factors()) {
     const auto layout = member_.Declare(name_, tensors, reducer_->BucketSpecs());

@@ -24,7 +24,8 @@ struct DDPOptions {
   // about 0.1 ms.
   double bucket_cap_mb = 1;
   // False: a parameter without a gradient after backward is an error. True: it counts as zero on
-  // this rank; if no rank used it, its .grad stays unchanged. Costs one more message.
+  // this rank; if no rank used it, its .grad stays unchanged. Costs one more message. Equal on all
+  // ranks.
   bool find_unused_parameters = false;
   // True: each .grad becomes a view into the memory of the buckets, which saves a copy of all
   // gradients. Such a .grad must not be detached or resized. The next averaging backward pass
@@ -93,8 +94,9 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // contiguous and on the CPU. Names, shapes and types must be equal on all ranks; rank 0's values
   // are copied to all. From now on the set of parameters that require a gradient, and their
   // tensors, are fixed. Keeps the module and the group. Throws Error (kInvalidArgument) if a
-  // pointer is null, this rank's module is unsuitable or the ranks' modules differ; the message
-  // names the first difference (kAborted on the other ranks).
+  // pointer is null, this rank's module is unsuitable or the ranks' modules or options differ, as
+  // far as these must be equal; the message names the first difference (kAborted on the other
+  // ranks).
   DistributedDataParallel(std::shared_ptr<torch::nn::Module> module,
                           std::shared_ptr<ProcessGroup> group, const DDPOptions& options = {});
   // Takes a module holder (TORCH_MODULE).

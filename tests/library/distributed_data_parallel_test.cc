@@ -262,6 +262,26 @@ TEST(Ddp, OtherModelOnOneRank_ErrorNamesTheFirstDifference) {
   }
 }
 
+// Else the others would wait for its message in each pass.
+TEST(Ddp, FindUnusedOnOneRankOnly_IsRefused) {
+  GroupOptions options;
+  options.step_timeout_seconds = 5;
+  const Ends ends = RunRanks(
+      kRanks,
+      [](const auto& group) {
+        Net net(0);
+        DDPOptions finds;
+        finds.find_unused_parameters = group->rank() == 1;
+        DistributedDataParallel ddp(net, group, finds);
+        LossOf(net, BatchOf(group->rank())).backward();
+      },
+      options);
+  for (const auto& end : ends) {
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(end->what(), HasSubstr("option find_unused_parameters"));
+  }
+}
+
 TEST(Ddp, Construct_NullPointer_InvalidArgument) {
   Net net(0);
   try {
