@@ -70,6 +70,7 @@ void DistributedDataParallel::Impl::EndStep() {
     run_->Check(absl::FailedPreconditionError("end_step: got it before resume()"));
   }
   if (absl::Status state = member_.state(); !state.ok()) Fail(state);
+  if (member_.keeps_state()) run_->Check(state_->CheckGroups());
   ++*next_;
   if (!member_.keeps_state()) return;
   member_.BeforeStep(*next_);

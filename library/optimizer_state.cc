@@ -148,6 +148,17 @@ absl::StatusOr<bool> Read(const StateReader& reader, const std::string& name,
 
 }  // namespace
 
+namespace {
+
+// Returns the number of parameters of each group.
+std::vector<size_t> SizesOf(torch::optim::Optimizer* optimizer) {
+  std::vector<size_t> sizes;
+  for (const auto& group : optimizer->param_groups()) sizes.push_back(group.params().size());
+  return sizes;
+}
+
+}  // namespace
+
 absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* optimizer,
                                                     const Named& parameters) {
   const auto row = std::find_if(std::begin(kRows), std::end(kRows),
@@ -165,6 +176,7 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
   std::stable_partition(ordered.begin(), ordered.end(),
                         [](const auto& one) { return one.second.numel() > 0; });
   OptimizerState state(optimizer, row);
+  state.sizes_ = SizesOf(optimizer);
   state.description_ = row->name;
   std::set<uint32_t> listed;
   for (const auto& group : optimizer->param_groups()) {
@@ -187,6 +199,15 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
     absl::StrAppend(&state.description_, " [", absl::StrJoin(names, ", "), "]");
   }
   return state;
+}
+
+absl::Status OptimizerState::CheckGroups() const {
+  const std::vector<size_t> sizes = SizesOf(optimizer_);
+  if (sizes == sizes_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "end_step: got an optimizer with groups of ", absl::StrJoin(sizes, ", "),
+      " parameters, expected ", absl::StrJoin(sizes_, ", "),
+      ", as in attach, because a checkpoint has only their state; add all groups before attach"));
 }
 
 v1::OptimizerConfig OptimizerState::Config() const {

@@ -34,6 +34,9 @@ class OptimizerState {
   const std::string& description() const { return description_; }
   // Returns the kind and the present options of each group, for exports.
   v1::OptimizerConfig Config() const;
+  // FailedPrecondition if the optimizer has other groups or numbers of parameters than in Make: the
+  // state of new ones is not copied.
+  absl::Status CheckGroups() const;
 
   void Copy(std::vector<StateTensorRef>* out) const;
   // Replaces the state; parameters without one in `reader` lose theirs. Errors: those of
@@ -48,6 +51,7 @@ class OptimizerState {
   const OptimizerRow* row_;
   Named parameters_;                           // of all groups, in their order, each once
   std::vector<std::vector<uint32_t>> places_;  // of each group's, as in a manifest.json
+  std::vector<size_t> sizes_;                  // of the groups, in parameters
   std::string description_;
 };
 

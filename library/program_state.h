@@ -49,6 +49,8 @@ class ProgramState : public StateOwner {
   absl::Status Attach(const std::string& name, StateHooks hooks);
   bool has_optimizer() const { return optimizer_.has_value(); }
   v1::OptimizerConfig optimizer_config() const { return optimizer_->Config(); }
+  // Errors: those of OptimizerState::CheckGroups.
+  absl::Status CheckGroups() const { return optimizer_->CheckGroups(); }
 
   // Calls the hooks' on_commit.
   void OnCommit(int64_t step) const;

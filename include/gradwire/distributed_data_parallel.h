@@ -157,7 +157,8 @@ class GRADWIRE_EXPORT DistributedDataParallel {
 
   // Keeps the state of `optimizer`, which must outlive this object: SGD, Adam, AdamW, RMSprop or
   // Adagrad, of parameters of the module. Before resume. Throws Error (kInvalidArgument) for
-  // another optimizer; its state can be kept by hooks.
+  // another optimizer; its state can be kept by hooks. Call add_param_group before: with a run
+  // directory, end_step throws Error (kFailedPrecondition) if there are other groups.
   void attach(torch::optim::Optimizer& optimizer);
   // Keeps the bytes of `hooks` under `name`, which has no '/'. Before resume. Throws Error
   // (kInvalidArgument) if the name is not new, or capture or restore is missing.

@@ -422,6 +422,22 @@ TEST_F(ResumeTest, EndStep_CaptureThrowsOnce_NextCheckpointIsMade) {
   EXPECT_FALSE(HasCheckpoint(kEvery));
 }
 
+// Else a resumed run would go on without the state of the new group.
+TEST_F(ResumeTest, EndStep_OptimizerHasANewGroup_IsRefused) {
+  KeepCheckpoints();
+  RunRanksWell(1, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->first->parameters(), 0.1);
+    ddp.attach(sgd);
+    ddp.resume();
+    ddp.end_step();
+    sgd.add_param_group(torch::optim::OptimizerParamGroup(net->last->parameters()));
+    ExpectRefused("got an optimizer with groups of 2, 2 parameters, expected 2, as in attach",
+                  [&] { ddp.end_step(); });
+  });
+}
+
 TEST_F(ResumeTest, AnotherModelAfterResume_IsRefused) {
   const Ends ends = RunRanks(1, [](const Group& group) {
     Trained one, other;
