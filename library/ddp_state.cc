@@ -50,6 +50,7 @@ int64_t DistributedDataParallel::Impl::Resume() {
   run_->Check(run_->SetKeepLast([this] { return KeepLast(); }));
   absl::StatusOr<Step> first = member_.view().first_step;
   if (member_.view().keeps_state) {
+    if (absl::Status types = state().CheckTypes(); !types.ok()) Fail(types);
     first = member_.Keep(state_.get(), [this](Step) { return state_->optimizer_config(); });
   }
   if (!first.ok()) Fail(first.status());

@@ -61,6 +61,20 @@ absl::Status ProgramState::Attach(const std::string& name, StateHooks hooks) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramState::CheckTypes() const {
+  OptimizerState::Named tensors = Parameters();
+  for (const auto& item : parts_.module->named_buffers()) {
+    tensors.emplace_back(item.key(), item.value());
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.numel() == 0 || !StateTypeOf(tensor).empty()) continue;
+    return Unexpected(
+        absl::StrCat("resume: type of '", name, "'"), c10::toString(tensor.scalar_type()),
+        "a type of real numbers, integers or Bool, because a checkpoint has no other");
+  }
+  return absl::OkStatus();
+}
+
 void ProgramState::OnCommit(int64_t step) const {
   for (const auto& [name, hooks] : hooks_) {
     if (hooks.on_commit) hooks.on_commit(step);

@@ -52,6 +52,9 @@ class ProgramState : public StateOwner {
   // Errors: those of OptimizerState::CheckGroups.
   absl::Status CheckGroups() const { return optimizer_->CheckGroups(); }
 
+  // InvalidArgument for a parameter or buffer of a type that checkpoints do not have.
+  absl::Status CheckTypes() const;
+
   // Calls the hooks' on_commit.
   void OnCommit(int64_t step) const;
 

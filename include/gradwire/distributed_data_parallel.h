@@ -166,7 +166,8 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // Before the first backward pass: restores the state of the checkpoint that the run continues.
   // Returns its step, the first to compute; 0 if the run begins. Throws Error (kInvalidArgument),
   // and ends the run, if module, optimizer, its groups or the names of hooks are others than those
-  // of the checkpoint; the message names the first difference.
+  // of the checkpoint; the message names the first difference. The same with a run directory and a
+  // parameter or buffer of complex numbers, which a checkpoint cannot have.
   int64_t resume();
   // After each step of the optimizer: copies the state if a checkpoint is due. Copying takes the
   // time of copying memory; the coordinator fetches the copy while training goes on. A copy that

@@ -314,6 +314,58 @@ TEST_F(ResumeTest, OtherHooksThanThoseOfTheCheckpoint_AreRefused) {
   EXPECT_THAT(ends[0]->what(), HasSubstr("resume: names of hooks: got '', expected 'count'"));
 }
 
+// With buffers of these types, all zero.
+struct TypesImpl : torch::nn::Module {
+  explicit TypesImpl(const std::vector<torch::ScalarType>& types)
+      : last(register_module("last", Linear(2, 2))) {
+    for (const torch::ScalarType type : types) {
+      register_buffer(std::string("of") + c10::toString(type), torch::zeros({3}, type));
+    }
+  }
+  Linear last{nullptr};
+};
+TORCH_MODULE(Types);
+
+// Else each checkpoint would fail when it is written.
+TEST_F(ResumeTest, Resume_BufferOfComplexNumbers_IsRefused) {
+  const auto run = [] {
+    return RunRanks(1, [](const Group& group) {
+      Types net(std::vector<torch::ScalarType>{torch::kFloat, torch::kComplexFloat});
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      ddp.resume();
+    });
+  };
+  ExpectWell(run());  // without a run directory
+  KeepCheckpoints();
+  const Ends ends = run();
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[0]->what(), HasSubstr("resume: type of 'ofComplexFloat': got ComplexFloat"));
+}
+
+TEST_F(ResumeTest, Resume_BuffersOfAllOtherTypes_HaveTheirValues) {
+  KeepCheckpoints();
+  for (const int64_t first : {0, 1}) {
+    RunRanksWell(1, [first](const Group& group) {
+      Types net(std::vector<torch::ScalarType>{torch::kBool, torch::kByte, torch::kChar,
+                                               torch::kShort, torch::kInt, torch::kLong,
+                                               torch::kHalf, torch::kBFloat16, torch::kDouble});
+      DistributedDataParallel ddp(net, group);
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      ddp.attach(sgd);
+      EXPECT_EQ(ddp.resume(), first);
+      for (torch::Tensor& buffer : net->buffers()) {
+        if (first == 0) buffer.fill_(1);
+        EXPECT_TRUE(buffer.eq(1).all().item<bool>()) << buffer.scalar_type();
+      }
+      if (first == 0) ddp.end_step();
+      group->close();
+    });
+  }
+}
+
 // Of a program's hook.
 struct HookError : std::exception {};
 
