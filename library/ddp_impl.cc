@@ -134,6 +134,7 @@ void DistributedDataParallel::Impl::OnBegin() {
   absl::Status state = member_.state();
   if (state.ok()) state = CheckResumed();
   if (!state.ok()) Fail(state);
+  if (!next_.has_value()) member_.KeepsNoState();
   active_.clear();
   if (joining_) AskWhoIsActive(true);
   if (joining_ && join_options_.throw_on_early_termination) {

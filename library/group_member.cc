@@ -128,11 +128,7 @@ v1::Hello GroupMember::MakeHello() const {
 absl::Status GroupMember::Join() {
   MemberHooks hooks;
   hooks.status = [this] { return GetStatus(); };
-  hooks.on_save = [this](Step step) {
-    MutexLock lock(&mutex_);
-    if (shown_keeper_ == nullptr) return asked_early_.push_back(step);
-    shown_keeper_->Ask(step);
-  };
+  hooks.on_save = [this](Step step) { OnSave(step); };
   hooks.on_saved = [this](const v1::Saved& saved) { OnSaved(saved); };
   hooks.services = {&state_service_};
   auto member = RunMember::Create(OptionsOfMember(), std::move(hooks));
@@ -246,6 +242,35 @@ void GroupMember::Forget() {
     shown_keeper_ = nullptr;
   }
   keeper_.reset();
+}
+
+void GroupMember::KeepsNoState() {
+  if (!view_.keeps_state) return;
+  std::vector<Step> asked;
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(keeps_none_, true)) return;
+    asked.swap(asked_early_);
+  }
+  spdlog::warn(
+      "rank {}: the run has a run directory, but there will be no checkpoints, because the program "
+      "trains without resume()",
+      rank_.value());
+  for (const Step step : asked) OnSave(step);
+}
+
+// The coordinator asks for a copy before `step`.
+void GroupMember::OnSave(Step step) {
+  v1::Holds declined;
+  {
+    MutexLock lock(&mutex_);
+    if (shown_keeper_ != nullptr) return shown_keeper_->Ask(step);
+    if (!keeps_none_) return asked_early_.push_back(step);
+    declined.set_generation(view_.generation.value());
+  }
+  declined.set_step(step.value());
+  declined.set_declined("the program trains without resume()");
+  member_->ReportHolds(declined);
 }
 
 void GroupMember::OnSaved(const v1::Saved& saved) {

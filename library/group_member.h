@@ -92,6 +92,9 @@ class GroupMember {
   absl::StatusOr<Step> Keep(StateOwner* owner, std::function<v1::OptimizerConfig(Step)> optimizer);
   void Forget();
   bool keeps_state() const { return keeper_ != nullptr; }
+  // The program trains without Keep: says once that there will be no checkpoints, if the run has a
+  // run directory, and declines copies that the coordinator asks for.
+  void KeepsNoState();
   // Between two steps of the owner, before `next`: copies its state if that is due.
   void BeforeStep(Step next) { keeper_->BeforeStep(next, view_); }
   // The owner has no step after the one before `last`: waits until an earlier copy is written,
@@ -116,6 +119,7 @@ class GroupMember {
   // Sets the bytes sent and received since the last step, and their compression.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
+  void OnSave(Step step);
   void OnSaved(const v1::Saved& saved);
   v1::StatusReply GetStatus();
 
@@ -138,6 +142,7 @@ class GroupMember {
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
   StateKeeper* shown_keeper_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<Step> asked_early_ ABSL_GUARDED_BY(mutex_);  // for copies, before it is set
+  bool keeps_none_ ABSL_GUARDED_BY(mutex_) = false;        // since KeepsNoState
   std::vector<Step> written_ ABSL_GUARDED_BY(mutex_);      // since the last TakeWritten
 
   // The copy of the state that the coordinator fetches, and the service for it.

@@ -527,6 +527,22 @@ TEST_F(ResumeTest, PassWithoutResume_InARunThatContinues_IsRefused) {
   EXPECT_THAT(ends[0]->what(), HasSubstr("continues before step 4, expected resume() first"));
 }
 
+TEST_F(ResumeTest, PassWithoutResume_InARunWithAFolder_WarnsOnceThatThereAreNoCheckpoints) {
+  const std::string warning = "there will be no checkpoints, because the program trains";
+  for (const bool keeps : {false, true}) {
+    if (keeps) KeepCheckpoints();
+    ::testing::internal::CaptureStderr();
+    RunRanksWell(1, [](const Group& group) {
+      Trained net;
+      DistributedDataParallel ddp(net, group);
+      for (int64_t step = 0; step < 2; ++step) net->Loss(step).backward();
+    });
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find(warning) != std::string::npos, keeps) << log;
+    EXPECT_EQ(log.find(warning), log.rfind(warning)) << log;
+  }
+}
+
 // The coordinator publishes no parameter that is infinite.
 TEST_F(ResumeTest, CheckpointThatIsNotWritten_IsNotCommitted) {
   KeepCheckpoints();
