@@ -16,6 +16,7 @@ namespace gradwire {
 namespace {
 
 constexpr char kOptimizer[] = "optimizer";
+constexpr char kBuckets[] = "buckets";
 constexpr char kRandom[] = "random";
 constexpr char kHooks[] = "hooks/";
 
@@ -123,12 +124,14 @@ std::vector<StateTensorRef> ProgramState::Copy() {
     tensors.push_back(
         {kRanksSection, KeyOfBuffer(item.key()), item.value().detach().clone(), parts_.broadcast});
   }
+  const std::vector<KeptValues> kept = parts_.kept();
   CopyKept(
-      parts_.kept(), [this](size_t bucket) { return PartsOf(bucket); }, &tensors);
+      kept, [this](size_t bucket) { return PartsOf(bucket); }, &tensors);
   const auto add = [&](const std::string& name, torch::Tensor tensor) {
     tensors.push_back({kProgramSection, KeyOf(name), std::move(tensor), /*common=*/false});
   };
   add(kOptimizer, ToTensor(optimizer_->description()));
+  if (!kept.empty()) add(kBuckets, ToTensor(BucketSizes()));
   at::Generator random = at::detail::getDefaultCPUGenerator();
   {
     const std::lock_guard<std::mutex> lock(random.mutex());
@@ -146,9 +149,30 @@ absl::Status ProgramState::CheckOptimizer(const StateReader& reader) const {
                     absl::StrCat(*expected, ", as in the checkpoint"));
 }
 
+std::string ProgramState::BucketSizes() const {
+  std::vector<size_t> sizes;
+  for (size_t bucket = 0; bucket < parts_.reducer->gradient_buckets(); ++bucket) {
+    sizes.push_back(parts_.reducer->IndicesOf(bucket).size());
+  }
+  return absl::StrJoin(sizes, ", ");
+}
+
+// Codecs cut a bucket into units, so other buckets would give other bits.
+absl::Status ProgramState::CheckBuckets(const StateReader& reader) const {
+  if (reader.Find(kProgramSection, KeyOf(kBuckets)) == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::string> expected = GetBytes(reader, KeyOf(kBuckets));
+  if (!expected.ok()) return expected.status();
+  if (*expected == BucketSizes()) return absl::OkStatus();
+  return Unexpected("resume: parameters in each bucket", BucketSizes(),
+                    absl::StrCat(*expected,
+                                 ", as in the checkpoint; with compress, bucket_cap_mb must be "
+                                 "that of the run that made it"));
+}
+
 absl::Status ProgramState::RestoreCommon(const StateReader& reader) {
   const torch::NoGradGuard values_only;
   if (absl::Status same = CheckOptimizer(reader); !same.ok()) return same;
+  if (absl::Status same = CheckBuckets(reader); !same.ok()) return same;
   for (const auto& [name, parameter] : Parameters()) {
     if (parameter.numel() == 0) continue;
     absl::Status got = reader.Get(kModelSection, name, parameter.detach());

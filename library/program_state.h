@@ -29,7 +29,8 @@ namespace gradwire {
 //   optimizer  see OptimizerState
 //   ranks      buffers: rank 0's if they are broadcast, else this rank's
 //   codec, residuals   what the exchange keeps
-//   program    of this rank: the optimizer's description, torch's random numbers, bytes of hooks
+//   program    of this rank: the optimizer's description, the sizes of the buckets if the exchange
+//              keeps something, torch's random numbers, bytes of hooks
 class ProgramState : public StateOwner {
  public:
   struct Parts {
@@ -68,7 +69,10 @@ class ProgramState : public StateOwner {
   std::string KeyOf(const std::string& name) const;
   std::string KeyOfBuffer(const std::string& name) const;
   std::vector<PartOfBucket> PartsOf(size_t bucket) const;
+  // Returns the number of parameters of each bucket: "4, 2".
+  std::string BucketSizes() const;
   absl::Status CheckOptimizer(const StateReader& reader) const;
+  absl::Status CheckBuckets(const StateReader& reader) const;
   absl::Status CallHooks(const StateReader& reader) const;
 
   const Parts parts_;

@@ -65,6 +65,7 @@ struct Program {
   std::string optimizer = "Adam";
   std::string compress = "none";
   bool broadcast = true;
+  double bucket_cap_mb = 1;
 };
 
 std::unique_ptr<torch::optim::Optimizer> OptimizerOf(const std::string& name, Trained& net) {
@@ -135,6 +136,7 @@ class ResumeTest : public ::testing::Test {
     Trained net;
     DDPOptions options;
     options.broadcast_buffers = program.broadcast;
+    options.bucket_cap_mb = program.bucket_cap_mb;
     DistributedDataParallel ddp(net, group, options);
     const auto optimizer = OptimizerOf(program.optimizer, net);
     int64_t& counted = ran->counted[rank];
@@ -217,6 +219,25 @@ TEST_F(ResumeTest, OtherOptimizer_IsRefused) {
   EXPECT_THAT(ends[0]->what(),
               HasSubstr("got SGD [first.weight, first.bias] [last.weight, last.bias]"
                         ", expected Adam [empty, first.weight"));
+}
+
+// Codecs cut a bucket into units.
+TEST_F(ResumeTest, OtherBucketsWithACodec_AreRefused) {
+  KeepCheckpoints();
+  Program program{"", "Adam", "int8"};
+  Run(program, kLastStep);
+  program.bucket_cap_mb = 0.001;
+  const Ends ends = Run(program).ends;
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("resume: parameters in each bucket: got "));
+}
+
+TEST_F(ResumeTest, OtherBucketsWithoutACodec_Continue) {
+  KeepCheckpoints();
+  Program program{"", "Adam"};
+  Run(program, kLastStep);
+  program.bucket_cap_mb = 0.001;
+  ExpectWell(Run(program).ends);
 }
 
 void ExpectRefused(const std::string& expected, const std::function<void()>& call,
