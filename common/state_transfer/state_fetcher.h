@@ -24,6 +24,9 @@ struct WantedRange {
   absl::Span<uint8_t> out;
 };
 
+// Longest time of a call, for 4 MiB: enough at 0.6 Mbit/s, and for a worker that computes.
+inline constexpr absl::Duration kStateTimeout = absl::Seconds(60);
+
 // Fetches a state from one process that has it. Not thread-safe.
 class StateFetcher {
  public:

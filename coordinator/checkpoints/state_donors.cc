@@ -7,12 +7,6 @@
 #include "common/wire/view.h"
 
 namespace gradwire {
-namespace {
-
-// For 4 MiB, also from a worker that computes.
-constexpr absl::Duration kPartTimeout = absl::Seconds(20);
-
-}  // namespace
 
 StateDonors::StateDonors(const SaveState& save, const RunId& run_id, const Security& security) {
   v1::StateId id;
@@ -27,7 +21,7 @@ StateDonors::StateDonors(const SaveState& save, const RunId& run_id, const Secur
     }
     donors_.push_back(
         {donor.name, std::make_unique<StateFetcher>(MakeChannel(donor.address, security),
-                                                    donor.name, id, kPartTimeout)});
+                                                    donor.name, id, kStateTimeout)});
   }
 }
 

@@ -11,7 +11,6 @@
 namespace gradwire {
 namespace {
 
-constexpr absl::Duration kFetchTimeout = absl::Seconds(60);
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 
 // The coordinator's checkpoint, for StateReader.
@@ -122,7 +121,7 @@ absl::Status StateKeeper::Resume(const View& view) {
   id.set_run_id(ToBytes(view.run_id));
   id.set_step(view.first_step.value());
   fetcher_ = std::make_unique<StateFetcher>(member_->CoordinatorChannel(), "the coordinator",
-                                            std::move(id), kFetchTimeout);
+                                            std::move(id), kStateTimeout);
   absl::StatusOr<v1::StateCatalog> catalog = fetcher_->Describe();
   if (!catalog.ok()) return catalog.status();
   resumed_ = view.first_step;

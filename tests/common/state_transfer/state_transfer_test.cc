@@ -209,5 +209,11 @@ TEST(FaultyDonorTest, EmptyPiece_IsAnError) {
               HasSubstr("got 0 bytes, which is not what was asked for"));
 }
 
+// Else a run whose links are that slow could resume, but never write a checkpoint.
+TEST(StateFetcher, Timeout_LinkOf1MbitPerSecond_IsEnoughForACall) {
+  constexpr double kBits = 8.0 * (4 << 20);
+  EXPECT_GT(kStateTimeout, absl::Seconds(kBits / 1e6));
+}
+
 }  // namespace
 }  // namespace gradwire
