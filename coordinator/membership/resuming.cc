@@ -98,6 +98,10 @@ std::string DifferenceInEnvironment(const v1::Hello& hello, const ResumedRun& ru
   return "";
 }
 
+bool HasNoStepLeft(const Settings& settings, const ResumedRun& run) {
+  return StepsOf(settings, run) == run.step.value();
+}
+
 absl::Status CheckResumed(const v1::Hello& hello, const ResumedRun& run) {
   const Settings got = SettingsOf(hello);
   Settings all = run.settings;

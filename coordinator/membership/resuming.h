@@ -26,6 +26,10 @@ struct ResumedRun {
 // exchanges depend on the end of the run. Pure. InvalidArgument names the setting and both values.
 absl::Status CheckResumed(const v1::Hello& hello, const ResumedRun& run);
 
+// Returns whether a run with these settings has no step after the checkpoint; false if that is not
+// known.
+bool HasNoStepLeft(const Settings& settings, const ResumedRun& run);
+
 // Returns a sentence about a worker whose BLAS, torch or instructions are not those of the
 // checkpoint, which may change bits; empty if they are.
 std::string DifferenceInEnvironment(const v1::Hello& hello, const ResumedRun& run);

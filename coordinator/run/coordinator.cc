@@ -215,9 +215,12 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
 }
 
 absl::Status Coordinator::OnView(const FormRun& form) {
+  const bool is_first = aggregator_ == nullptr;
   BeginView(form.view);
   if (ledger_ == nullptr) return absl::OkStatus();
-  const absl::Status recorded = ledger_->OnView(form, Status(), address());
+  const v1::StatusReply status = Status();
+  if (is_first) NoteSettings({status.settings().begin(), status.settings().end()});
+  const absl::Status recorded = ledger_->OnView(form, status, address());
   if (recorded.ok()) return recorded;
   return absl::AbortedError(
       absl::StrCat("a view cannot be recorded, so no worker may act on it: ", recorded.message()));

@@ -98,6 +98,9 @@ class Coordinator {
   absl::optional<Manifest::Ledger> SyncLedger();
   absl::Status RecordCheckpoint(Step step);
   void NoteResume();
+  // The run begins, and its workers have these settings.
+  void NoteSettings(const Settings& settings);
+  void SayThatItIsFinished(Step step) const;
   absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);

@@ -14,11 +14,21 @@ void Coordinator::NoteResume() {
   history_.AddEvent(
       {absl::Now(), run.step, "resumed",
        absl::StrCat("the run continues the checkpoint before step ", run.step.value())});
-  if (!folder_->is_finished()) return;
+  if (folder_->is_finished()) SayThatItIsFinished(run.step);
+}
+
+// A run that was to have more steps when the checkpoint was made may end with it.
+void Coordinator::NoteSettings(const Settings& settings) {
+  if (folder_->resumed() == nullptr || folder_->is_finished()) return;
+  const ResumedRun run = folder_->resumed_run();
+  if (HasNoStepLeft(settings, run)) SayThatItIsFinished(run.step);
+}
+
+void Coordinator::SayThatItIsFinished(Step step) const {
   spdlog::info(
       "{}the run has already finished with step {}; it does more steps only if --epochs or "
       "--iterations are raised",
-      log_prefix_, run.step.value());
+      log_prefix_, step.value());
 }
 
 absl::StatusOr<std::shared_ptr<SharedState>> Coordinator::FindState(const RunId& run_id,

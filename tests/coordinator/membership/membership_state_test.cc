@@ -507,6 +507,14 @@ TEST(CheckResumedTest, AsManyStepsAsTheCheckpointHas_IsAccepted) {
   EXPECT_TRUE(CheckResumed(HelloWith(run.settings, "epochs", "2"), run).ok());
 }
 
+TEST(HasNoStepLeftTest, IsSoOnlyIfTheSettingsEndWithTheCheckpoint) {
+  const ResumedRun run = RunWith({});  // before step 20, of 30
+  EXPECT_TRUE(HasNoStepLeft({{"epochs", "2"}}, run));
+  EXPECT_TRUE(HasNoStepLeft({{"epochs", "3"}, {"iterations", "20"}}, run));
+  EXPECT_FALSE(HasNoStepLeft({{"epochs", "3"}}, run));
+  EXPECT_FALSE(HasNoStepLeft({}, run));
+}
+
 TEST(CheckResumedTest, MoreEpochs_WhereTheEndMatters_IsRefused) {
   const ResumedRun cosine = RunWith({{"lr-schedule", "cosine"}});
   EXPECT_THAT(
