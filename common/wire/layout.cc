@@ -31,19 +31,23 @@ std::string ToString(const BucketSpec& bucket) {
   return text;
 }
 
-// Describes the first index at which the two lists differ.
+// Describes the first index at which the two lists differ, and their sizes if these differ.
 template <typename T>
 std::string FirstDifferenceOf(const std::vector<T>& got, const std::vector<T>& expected,
                               absl::string_view what, absl::string_view expected_owner) {
+  if (got == expected) return "";
+  std::vector<std::string> differences;
   const size_t common = std::min(got.size(), expected.size());
-  for (size_t i = 0; i < common; ++i) {
-    if (got[i] == expected[i]) continue;
-    return absl::StrCat(what, " ", i, ": got ", ToString(got[i]), ", expected ",
-                        ToString(expected[i]), " (", expected_owner, ")");
+  const auto first = std::mismatch(got.begin(), got.begin() + common, expected.begin());
+  if (const size_t i = first.first - got.begin(); i < common) {
+    differences.push_back(absl::StrCat(what, " ", i, ": got ", ToString(got[i]), ", expected ",
+                                       ToString(expected[i])));
   }
-  if (got.size() == expected.size()) return "";
-  return absl::StrCat("got ", got.size(), " ", what, "s, expected ", expected.size(), " (",
-                      expected_owner, ")");
+  if (got.size() != expected.size()) {
+    differences.push_back(
+        absl::StrCat("got ", got.size(), " ", what, "s, expected ", expected.size()));
+  }
+  return absl::StrCat(absl::StrJoin(differences, "; "), " (", expected_owner, ")");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "common/wire/layout.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +9,10 @@
 
 namespace gradwire {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 TEST(LayoutTest, WireSpecs_HalfTypes_HalveFloatsAndKeepBytes) {
   const std::vector<BucketSpec> floats = {{400, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}};
@@ -127,6 +132,14 @@ TEST(LayoutTest, FirstDifference_OneMissing_CountsThem) {
   Layout other = TwoTensors();
   other.pop_back();
   EXPECT_EQ(FirstDifference(other, TwoTensors(), "rank 0"), "got 1 tensors, expected 2 (rank 0)");
+}
+
+TEST(LayoutTest, FirstDifference_OneMissingInTheMiddle_IsNamedAndTheyAreCounted) {
+  Layout other = TwoTensors();
+  other.erase(other.begin());
+  EXPECT_THAT(
+      FirstDifference(other, TwoTensors(), "rank 0"),
+      AllOf(HasSubstr("expected 'conv.weight'"), EndsWith("; got 1 tensors, expected 2 (rank 0)")));
 }
 
 TEST(LayoutTest, FirstDifference_OfBuckets_NamesBytesAndType) {
