@@ -17,10 +17,10 @@ NAMES = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-image
 
 class Server(http.server.BaseHTTPRequestHandler):
     """Has `files`, and goes on where it is asked to; `asked`: (name, Range) of each request;
-    `breaks`: off half-way, unless it goes on."""
+    `breaks`: off half-way, unless it goes on; `whole`: it always sends whole files."""
 
-    def __init__(self, files, asked, breaks, *args):
-        self._files, self._asked, self._breaks = files, asked, breaks
+    def __init__(self, files, asked, breaks, whole, *args):
+        self._files, self._asked, self._breaks, self._whole = files, asked, breaks, whole
         super().__init__(*args)
 
     def do_GET(self):
@@ -30,11 +30,12 @@ class Server(http.server.BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
-        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        goes_on = wanted and not self._whole
+        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if goes_on else 0
         if begin >= len(content):
             self.send_error(416)
             return
-        self.send_response(206 if wanted else 200)
+        self.send_response(206 if goes_on else 200)
         self.send_header("Content-Length", str(len(content) - begin))
         self.end_headers()
         self.wfile.write(content[begin:len(content) // 2 if self._breaks and not begin else None])
@@ -62,9 +63,9 @@ class FetchMnist(unittest.TestCase):
         self.asked = []
         self.mirror = self.serve(self.files)
 
-    def serve(self, files, breaks=False):
+    def serve(self, files, breaks=False, whole=False):
         server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(Server, files, self.asked, breaks))
+            ("127.0.0.1", 0), functools.partial(Server, files, self.asked, breaks, whole))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         self.addCleanup(thread.join)
@@ -99,6 +100,14 @@ class FetchMnist(unittest.TestCase):
         name = NAMES[0]
         (self.dir / f"{name}.part").write_bytes(self.files[name][:700])
         self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        self.assert_complete()
+        self.assertEqual(self.asked[0], (name, "bytes=700-"))
+
+    def test_server_that_sends_the_whole_file_replaces_the_beginning(self):
+        self.dir.mkdir()
+        name = NAMES[0]
+        (self.dir / f"{name}.part").write_bytes(self.files[name][:700])
+        self.assertEqual(self.fetch_from(self.serve(self.files, whole=True)), 0, self.err)
         self.assert_complete()
         self.assertEqual(self.asked[0], (name, "bytes=700-"))
 
