@@ -333,7 +333,7 @@ TEST_P(FlipsTest, AnyFlippedBit_IsAnErrorOrChangesNothing) {
     }
   }
   // Runs differ a little in what they send.
-  EXPECT_GT(made, FlipsOfEach() / 2);
+  EXPECT_GE(made, FlipsOfEach() / 2);
   std::cout << GetParam().name << ": " << FlipsOfEach() << " flips in " << none.passed()
             << " bytes: " << errors << " errors, " << late << " that did not end within "
             << patience << ", " << right << " right, " << unseen << " unseen" << std::endl;
