@@ -237,13 +237,15 @@ absl::Status CheckKeepsState(const LaunchOptions& options) {
                    ", expected a sync that averages, because the coordinator keeps checkpoints"));
 }
 
-// Refuses flags of the coordinator if none starts. The environment and the file may serve other
-// runs, too, so their values are ignored.
+// Refuses flags of the coordinator if none starts, except addresses, which do no harm: so a script
+// can give them to each of its runs. The environment and the file may serve other runs, too, so
+// their values are ignored.
 absl::Status CheckCoordinates(const Parsed<LaunchOptions>& parsed) {
   const LaunchOptions& options = parsed.options;
   if (TraitsOfSync(options.worker.sync).averages) return absl::OkStatus();
   for (const auto& [name, text] : options.coordinator_texts) {
-    if (name == "world-size" || parsed.sources.at(name).layer != Layer::kFlag) continue;
+    if (name == "world-size" || name == "listen" || name == "metrics") continue;
+    if (parsed.sources.at(name).layer != Layer::kFlag) continue;
     return Unexpected(parsed.sources.at(name).name, absl::StrCat("--sync ", options.worker.sync),
                       "a sync that averages, because it is an option of the coordinator, and this "
                       "run has none");

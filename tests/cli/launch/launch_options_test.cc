@@ -135,7 +135,7 @@ TEST(ParseLaunchOptions, CheckpointsOfASyncWithoutACoordinator_AreRefused) {
 }
 
 TEST(ParseLaunchOptions, FlagsOfACoordinatorThatDoesNotStart_AreRefused) {
-  for (const char* flag : {"--port-file=ports", "--metrics=off", "--linger-seconds=1"}) {
+  for (const char* flag : {"--port-file=ports", "--linger-seconds=1"}) {
     const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
     EXPECT_EQ(ErrorOf({flag, "--", "--sync", "none"}),
               absl::StrCat(name,
@@ -144,6 +144,8 @@ TEST(ParseLaunchOptions, FlagsOfACoordinatorThatDoesNotStart_AreRefused) {
   }
   EXPECT_EQ(ErrorOf({"--", "--sync", "none"}, {{"GRADWIRE_LINGER_SECONDS", "1"}}), "");
   EXPECT_EQ(ErrorOf({"--world-size", "1", "--summary", "s", "--", "--sync", "none"}), "");
+  const std::string any = "127.0.0.1:0";
+  EXPECT_EQ(ErrorOf({"--listen", any, "--metrics", any, "--", "--sync", "none"}), "");
 }
 
 TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
