@@ -27,7 +27,8 @@ GRADWIRE_EXPORT const char* ToString(ErrorCode code);
 // kInvalidArgument, or from DistributedDataParallel, the group is unusable: each further call
 // throws the same Error, and only close() remains. The other ranks learn of the error within about
 // a second. The run goes on after an Error of JoinOptions::throw_on_early_termination, and if
-// attach, resume or end_step is called in the wrong order or attach gets an unsuitable argument.
+// attach, resume or end_step is called in the wrong order, attach gets an unsuitable argument,
+// resume finds several models in the group, or end_step a new parameter group.
 class GRADWIRE_EXPORT Error : public std::runtime_error {
  public:
   Error(ErrorCode code, int rank, int64_t step, const std::string& message);
