@@ -75,13 +75,12 @@ std::string HelpOfConfig(const std::vector<std::string>& sections) {
   return absl::StrCat(help, ", in section [", absl::StrJoin(sections, "] or ["), "]");
 }
 
-// The sections of all programs of Gradwire, to find misspelled ones.
-const char* const kSections[] = {"bench",  "checkpoint", "coordinator", "doctor", "experiment",
-                                 "launch", "ledger",     "models",      "plan",   "report",
-                                 "status", "trace",      "worker"};
+// The sections of the programs that make runs, to find misspelled ones. Those of the others
+// resemble names of a user's sections, such as [model].
+const char* const kSections[] = {"bench", "coordinator", "experiment", "launch", "worker"};
 
-// Returns "; did you mean [worker]?" for a section that resembles one of `own` or of another
-// program; "" if it is one of them, or resembles none and so belongs to a program of the user.
+// Returns "; did you mean [worker]?" for a section that resembles one of `own` or of kSections; ""
+// if it is one of them, or resembles none and so belongs to another program.
 std::string HintAtSection(const std::string& section, std::vector<std::string> own) {
   own.insert(own.end(), std::begin(kSections), std::end(kSections));
   if (section.empty() || absl::c_linear_search(own, section)) return "";
@@ -306,7 +305,8 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
     }
     // Some versions of CLI11 take # for the start of a comment within quotes, too.
     const std::string& text = item->values.front();
-    const bool is_cut = absl::StartsWith(text, "\"") || absl::StartsWith(text, "'");
+    const bool begins = absl::StartsWith(text, "\"") || absl::StartsWith(text, "'");
+    const bool is_cut = begins && (text.size() == 1 || text.back() != text.front());
     if (is_cut) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": ", item->key, ": got ", text,
                                                      ", expected a quote at its end, too; # cannot "

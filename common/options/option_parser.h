@@ -108,9 +108,9 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
 //
 // Keys of the file outside any [section] apply to every program that reads it, so each of these
 // programs must have the option. Keys in the sections given to the constructor apply to this
-// program as well; other sections are ignored, unless their names resemble a section of Gradwire's
-// programs: Parse refuses these. An option that is given twice keeps the last value, unless it is a
-// list.
+// program as well; other sections are ignored, unless their names resemble one of these, or a
+// section of the programs that make runs: Parse refuses these. An option that is given twice keeps
+// the last value, unless it is a list.
 class OptionParser {
  public:
   // `program` as typed ("gradwire launch"); `sections` of a config file.

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class OptionParserTest : public ::testing::Test {
@@ -158,7 +159,7 @@ TEST_F(OptionParserTest, Parse_MisspelledSection_IsRefused) {
             File() + ": unknown section [workers]; did you mean [worker]?");
   EXPECT_EQ(ErrorOfFile("[tests]\nbatch-size = 5\n"),
             File() + ": unknown section [tests]; did you mean [test]?");
-  testing::WriteFile(File(), "[worker]\nsize = 9\n[mine]\nsize = 9\n");
+  testing::WriteFile(File(), "[worker]\nsize = 9\n[mine]\nsize = 9\n[model]\nsize = 9\n");
   EXPECT_EQ(ErrorOf({"--config", File()}), "");
 }
 
@@ -200,6 +201,7 @@ TEST_F(OptionParserTest, Parse_CommentSignWithinQuotes_CutsNoValue) {
   EXPECT_THAT(ErrorOfFile("batch-size = \"5#6\"\n"),
               AnyOf(HasSubstr("batch-size: got \"5, expected a quote at its end, too"),
                     HasSubstr("'5#6'")));
+  EXPECT_THAT(ErrorOfFile("batch-size = '\"5\"'\n"), Not(HasSubstr("expected a quote")));
 }
 
 TEST_F(OptionParserTest, Parse_FileMissing_IsNotFound) {
