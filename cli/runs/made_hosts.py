@@ -33,7 +33,9 @@ def hosts_like(request):
         return NamespaceHosts(count), why_not()
     # As those of which a report speaks.
     cores = request.get("threads") or cores_of_host(count, request.get("cores"))
-    return ContainerHosts(count, cores, machine()["memory"] // count,
+    memory, left = machine()["memory"], request.get("memory_left")
+    memory = memory if left is None else min(memory, left)
+    return ContainerHosts(count, cores, memory // count,
                           folders_of(request)), why_no_containers()
 
 

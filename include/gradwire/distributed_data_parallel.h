@@ -172,8 +172,8 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   // After each step of the optimizer: copies the state if a checkpoint is due. Copying takes the
   // time of copying memory; the coordinator fetches the copy while training goes on. A copy that
   // is due while an earlier one is still being written is left out. close() of the group keeps the
-  // state after the last step, unless that one was left out, and waits until it is written; call it
-  // while this object exists.
+  // state after the last step, and waits until it is written; with a checkpoint before each step,
+  // not if that copy was left out. Call it while this object exists.
   void end_step();
 
   // Returns the number of completed averaging backward passes of this process.

@@ -202,7 +202,7 @@ class FetchMnist(unittest.TestCase):
 
     def test_blank_lines_among_sums_are_skipped_and_others_are_refused(self):
         right = self.sums.read_text()
-        self.sums.write_text("\n" + right.replace("\n", "\n\n"))
+        self.sums.write_text("\n" + right.replace("\n", "\n\n").replace("  ", "\t", 1))
         self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
         for wrong in (b"nonsense\n", b"\xff\n"):
             self.sums.write_bytes(wrong + right.encode())

@@ -399,7 +399,7 @@ class Slurm(Scripts):
     def test_targets_that_cannot_be_read_are_told(self):
         self.script("bin/curl", ": >done; exit 60")
         self.script("bin/gradwire-worker", "for i in $(seq 200); do [ -e done ] && break; sleep 0.05; done\n"
-                    "sleep 0.2")
+                    "sleep 2")
         self.assertEqual(self.run_job(), (0, False), self.said)
         self.assertIn("curl could not read http://node1:22/readyz (exit code 60), so no targets are written "
                       "for Prometheus\n", self.said)

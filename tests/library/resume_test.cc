@@ -487,7 +487,7 @@ TEST_F(ResumeTest, EndStep_CaptureThrowsOnce_NextCheckpointIsMade) {
         EXPECT_TRUE(fails) << step;
       }
       // Long enough for the message that the other rank's copy is given up.
-      if (step == kEvery) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      if (step == kEvery) std::this_thread::sleep_for(std::chrono::seconds(2));
     }
     AwaitCheckpoint(2 * kEvery);
     group->close();
@@ -695,7 +695,7 @@ TEST_F(ResumeTest, ModelEndsBeforeTheGroupIsClosed_WarnsThatItsLastStateIsNotKep
 TEST_F(ResumeTest, Close_RankComesLaterThanTheStepTimeout_OthersWaitAndKeepTheState) {
   KeepCheckpoints();
   GroupOptions options;
-  options.step_timeout_seconds = 2;
+  options.step_timeout_seconds = 5;
   RunRanksWell(
       kRanks,
       [](const Group& group) {
@@ -705,7 +705,7 @@ TEST_F(ResumeTest, Close_RankComesLaterThanTheStepTimeout_OthersWaitAndKeepTheSt
         ddp.attach(sgd);
         ddp.resume();
         ddp.end_step();
-        if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(5));
+        if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(8));
         group->close();
       },
       options);

@@ -167,8 +167,8 @@ class SupervisorTest(unittest.TestCase):
 
     def test_one_that_fails_when_it_has_finished_is_the_cause(self):
         """Also if the others finish later."""
-        self.start_run("exit 1", "kill -9 $$", "exit 1", "sleep 1",
-                       server="echo lost 2; sleep 0.5; echo is over")
+        self.start_run("exit 1", "kill -9 $$", "exit 1", "sleep 3",
+                       server="echo lost 2; sleep 2; echo is over")
         self.assertEqual(self.supervisor.run(), 1)
         self.assert_cause(r"rank 0 \(process \d+\) ended with exit code 1")
 

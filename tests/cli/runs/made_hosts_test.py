@@ -112,6 +112,8 @@ class MadeHostsTest(unittest.TestCase):
             for more, cores in (({}, 2), ({"cores": 3}, 1)):  # limited by a container
                 runner.hosts_of(request_of(hosts="podman", **more), lambda: None)
                 self.assertEqual(made.call_args.args[:3], (3, cores, 4 << 30))
+            runner.hosts_of(request_of(hosts="podman", memory_left=6 << 30), lambda: None)
+            self.assertEqual(made.call_args.args[2], 2 << 30)
         self.assertLessEqual({"/usr/bin", "/"}, {*made.call_args.args[3]})
 
     def test_hosts_find_programs_data_and_the_working_folder(self):
