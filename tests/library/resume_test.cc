@@ -20,6 +20,7 @@
 
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
+#include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire::testing::resume_test {
@@ -206,6 +207,28 @@ TEST_F(ResumeTest, RunThatEndedWell_KeepsItsLastState) {
   ExpectWell(again.ends);
   EXPECT_EQ(again.first[0], kSteps);
   EXPECT_TRUE(AreEqual(again.values[1], ran.values[1]));
+}
+
+TEST_F(ResumeTest, Metrics_BeforeTheFirstStepOfAResumedRun_HaveTheLastStepOfTheCheckpoint) {
+  KeepCheckpoints();
+  RunRanksWell(1, [](const Group& group) {
+    Trained net;
+    DistributedDataParallel ddp(net, group);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    ddp.attach(sgd);
+    ddp.resume();
+    for (int step = 0; step < 3; ++step) ddp.end_step();
+    group->close();
+  });
+  GroupOptions options;
+  options.metrics = UnusedAddress();
+  RunRanksWell(
+      1,
+      [&options](const Group&) {
+        const std::string page = HttpGet(options.metrics, "/metrics").value().body;
+        EXPECT_THAT(page, HasSubstr("\ngradwire_step 2\n"));
+      },
+      options);
 }
 
 TEST_F(ResumeTest, OtherOptimizer_IsRefused) {
