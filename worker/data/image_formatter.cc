@@ -91,7 +91,8 @@ void ImageFormatter::Write(int64_t index, const Augmentation& augmentation, floa
   if (dataset_->vocabulary > 0) return WriteTokens(index, out);
   const int64_t plane_bytes = dataset_->height * dataset_->width;
   std::vector<float> frame(shape_.scaled ? plane_bytes : 0);
-  const uint8_t* image = dataset_->pixels.data() + index * dataset_->channels * plane_bytes;
+  std::vector<uint8_t> room;
+  const uint8_t* const image = dataset_->Image(index, &room);
   for (int64_t c = 0; c < shape_.channels; ++c) {
     const int64_t source = dataset_->channels == 1 ? 0 : c;
     float* const plane = out + c * shape_.height * shape_.width;
@@ -102,8 +103,8 @@ void ImageFormatter::Write(int64_t index, const Augmentation& augmentation, floa
 }
 
 void ImageFormatter::WriteTokens(int64_t index, float* out) const {
-  const auto first = dataset_->tokens.begin() + index * dataset_->width;
-  std::copy_n(first, dataset_->width, out);
+  std::vector<uint16_t> room;
+  std::copy_n(dataset_->Tokens(index, &room), dataset_->width, out);
 }
 
 // Each pixel of the result is at the position of its center.

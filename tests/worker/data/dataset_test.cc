@@ -120,12 +120,29 @@ TEST(Cifar100Test, LoadDataset_FilesOfCifar10_InvalidArgument) {
               absl::StatusCode::kInvalidArgument, {"expected a multiple of 3074"});
 }
 
+// A copy of sample `index`.
+std::vector<uint8_t> ImageOf(const Dataset& dataset, int64_t index) {
+  std::vector<uint8_t> room;
+  const uint8_t* const image = dataset.Image(index, &room);
+  return {image, image + dataset.image_bytes()};
+}
+
+std::vector<uint16_t> TokensOf(const Dataset& dataset, int64_t index) {
+  std::vector<uint16_t> room;
+  const uint16_t* const tokens = dataset.Tokens(index, &room);
+  return {tokens, tokens + dataset.width};
+}
+
 TEST(SyntheticTokens, LoadDataset_EachSplit_IdsBelowVocabulary) {
   const auto train = LoadDataset("synthetic-tokens", "", Split::kTrain).value();
   EXPECT_EQ(train->size(), 50000);
-  EXPECT_EQ(train->tokens.size(), 50000u * 128);
-  EXPECT_THAT(train->tokens, Each(Lt(train->vocabulary)));
-  EXPECT_NE(LoadDataset("synthetic-tokens", "", Split::kTest).value()->tokens[0], train->tokens[0]);
+  EXPECT_EQ(train->width, 128);
+  for (int64_t i = 0; i < train->size(); i += 499) {
+    EXPECT_THAT(TokensOf(*train, i), Each(Lt(train->vocabulary)));
+  }
+  const auto test = LoadDataset("synthetic-tokens", "", Split::kTest).value();
+  EXPECT_NE(TokensOf(*test, 0), TokensOf(*train, 0));
+  EXPECT_NE(TokensOf(*train, 1), TokensOf(*train, 0));
 }
 
 // So that they can be learned: about half of 128 tokens are among the 64 of the class.
@@ -135,8 +152,8 @@ TEST(SyntheticTokens, LoadDataset_Sequences_HaveTokensOfTheirClass) {
   EXPECT_EQ(test->classes, 10);
   for (int64_t i = 0; i < 100; ++i) {
     const int64_t first = int64_t{64} * test->labels[i];
-    const auto begin = test->tokens.begin() + i * 128;
-    const auto own = std::count_if(begin, begin + 128, [first](int64_t token) {
+    const std::vector<uint16_t> tokens = TokensOf(*test, i);
+    const auto own = std::count_if(tokens.begin(), tokens.end(), [first](int64_t token) {
       return token >= first && token < first + 64;
     });
     EXPECT_THAT(own, AllOf(Gt(32), Lt(96))) << i;
@@ -332,14 +349,30 @@ TEST(Synthetic, LoadDataset_Twice_Same) {
   const auto second = LoadDataset("synthetic", "", Split::kTest).value();
   EXPECT_EQ(first->size(), 10000);
   EXPECT_EQ(first->labels, second->labels);
-  EXPECT_EQ(first->pixels, second->pixels);
+  EXPECT_EQ(ImageOf(*first, 9999), ImageOf(*second, 9999));
+}
+
+// Results with made-up data are compared over versions: a sample's bytes stay what they were.
+TEST(Synthetic, LoadDataset_BytesOfSamples_AsEver) {
+  const auto images = LoadDataset("synthetic", "", Split::kTrain).value();
+  uint64_t checksum = 0;
+  for (const int64_t index : {0, 1, 49999}) {
+    const std::vector<uint8_t> image = ImageOf(*images, index);
+    checksum = crc32(checksum, image.data(), image.size());
+  }
+  EXPECT_EQ(checksum, 0x3ffd3faeu);
+  const auto sequences = LoadDataset("synthetic-tokens", "", Split::kTest).value();
+  const std::vector<uint16_t> tokens = TokensOf(*sequences, 9999);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(tokens.data());
+  EXPECT_EQ(crc32(0, bytes, 2 * tokens.size()), 0x5db030a7u);
 }
 
 TEST(Synthetic, LoadDataset_Splits_OtherImages) {
   const auto train = LoadDataset("synthetic", "", Split::kTrain).value();
   const auto test = LoadDataset("synthetic", "", Split::kTest).value();
   EXPECT_EQ(train->size(), 50000);
-  EXPECT_FALSE(std::equal(test->pixels.begin(), test->pixels.end(), train->pixels.begin()));
+  EXPECT_NE(ImageOf(*train, 0), ImageOf(*test, 0));
+  EXPECT_NE(ImageOf(*train, 0), ImageOf(*train, 1));
 }
 
 TEST(Synthetic, LoadDataset_Labels_AllClassesAboutEven) {
@@ -354,8 +387,9 @@ std::vector<std::vector<double>> ClassMeans(const Dataset& dataset) {
   std::vector<std::vector<double>> sums(10, std::vector<double>(3072));
   std::vector<int> counts(10);
   for (int64_t i = 0; i < 2000; ++i) {
+    const std::vector<uint8_t> image = ImageOf(dataset, i);
     ++counts[dataset.labels[i]];
-    for (int64_t p = 0; p < 3072; ++p) sums[dataset.labels[i]][p] += dataset.pixels[i * 3072 + p];
+    for (int64_t p = 0; p < 3072; ++p) sums[dataset.labels[i]][p] += image[p];
   }
   for (int c = 0; c < 10; ++c) {
     for (double& sum : sums[c]) sum /= counts[c];
@@ -363,7 +397,7 @@ std::vector<std::vector<double>> ClassMeans(const Dataset& dataset) {
   return sums;
 }
 
-int Nearest(const std::vector<std::vector<double>>& means, const uint8_t* image) {
+int Nearest(const std::vector<std::vector<double>>& means, const std::vector<uint8_t>& image) {
   std::vector<double> distances;
   for (const std::vector<double>& mean : means) {
     double distance = 0;
@@ -379,7 +413,7 @@ TEST(Synthetic, LoadDataset_ClassMeansOfTrain_TellTestImagesApart) {
   const auto means = ClassMeans(*train);
   int right = 0;
   for (int64_t i = 0; i < 100; ++i) {
-    if (Nearest(means, &test->pixels[i * 3072]) == test->labels[i]) ++right;
+    if (Nearest(means, ImageOf(*test, i)) == test->labels[i]) ++right;
   }
   EXPECT_GE(right, 95);
 }

@@ -29,13 +29,15 @@ std::vector<uint8_t> MakePatterns() {
 }
 
 // Pattern plus noise of 0 to 127, eight pixels at a time; no sum overflows into the next pixel.
-void WriteImage(const uint8_t* pattern, uint64_t state, uint8_t* out) {
+std::vector<uint8_t> DrawImage(const uint8_t* pattern, uint64_t state) {
+  std::vector<uint8_t> image(kImageBytes);
   for (int64_t i = 0; i < kImageBytes; i += 8) {
     uint64_t pixels;
     std::memcpy(&pixels, pattern + i, 8);
     pixels += SplitMix64(state + static_cast<uint64_t>(i)) & kLowSevenBits;
-    std::memcpy(out + i, &pixels, 8);
+    std::memcpy(&image[i], &pixels, 8);
   }
+  return image;
 }
 
 constexpr int64_t kTokens = 128;
@@ -50,11 +52,23 @@ uint16_t Draw(uint64_t state, uint64_t label) {
   return static_cast<uint16_t>((drawn & 1) != 0 ? own : (drawn >> 1) % kVocabulary);
 }
 
+// What sample `index` is drawn from, its label first.
+uint64_t StateOf(Split split, uint64_t index) {
+  return SplitMix64(2 * index + (split == Split::kTrain ? 1 : 0));
+}
+
+std::vector<uint8_t> DrawLabels(Split split, uint64_t classes) {
+  std::vector<uint8_t> labels(split == Split::kTrain ? 50000 : 10000);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = static_cast<uint8_t>(StateOf(split, i) % classes);
+  }
+  return labels;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadSynthetic(const std::string& /*data_dir*/,
                                                              Split split) {
-  const bool train = split == Split::kTrain;
   Dataset dataset;
   dataset.name = "synthetic";
   dataset.channels = 3;
@@ -64,20 +78,16 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSynthetic(const std::string& 
   // For the sum of two uniform values of 0 to 127, over 255.
   dataset.mean.assign(3, 0.498f);
   dataset.std_dev.assign(3, 0.205f);
-  dataset.labels.resize(train ? 50000 : 10000);
-  dataset.pixels.resize(dataset.labels.size() * kImageBytes);
-  const std::vector<uint8_t> patterns = MakePatterns();
-  for (size_t i = 0; i < dataset.labels.size(); ++i) {
-    const uint64_t state = SplitMix64(2 * i + (train ? 1 : 0));
-    dataset.labels[i] = static_cast<uint8_t>(state % kImageClasses);
-    WriteImage(&patterns[dataset.labels[i] * kImageBytes], state, &dataset.pixels[i * kImageBytes]);
-  }
+  dataset.labels = DrawLabels(split, kImageClasses);
+  dataset.draw_image = [split, patterns = MakePatterns()](int64_t index) {
+    const uint64_t state = StateOf(split, static_cast<uint64_t>(index));
+    return DrawImage(&patterns[state % kImageClasses * kImageBytes], state);
+  };
   return std::make_shared<const Dataset>(std::move(dataset));
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadSyntheticTokens(const std::string& /*data_dir*/,
                                                                    Split split) {
-  const bool train = split == Split::kTrain;
   Dataset dataset;
   dataset.name = "synthetic-tokens";
   dataset.channels = 1;
@@ -85,15 +95,15 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSyntheticTokens(const std::st
   dataset.width = kTokens;
   dataset.vocabulary = kVocabulary;
   dataset.classes = kTokenClasses;
-  dataset.labels.resize(train ? 50000 : 10000);
-  dataset.tokens.reserve(dataset.labels.size() * kTokens);
-  for (size_t i = 0; i < dataset.labels.size(); ++i) {
-    const uint64_t state = SplitMix64(2 * i + (train ? 1 : 0));
-    dataset.labels[i] = static_cast<uint8_t>(state % kTokenClasses);
+  dataset.labels = DrawLabels(split, kTokenClasses);
+  dataset.draw_tokens = [split](int64_t index) {
+    const uint64_t state = StateOf(split, static_cast<uint64_t>(index));
+    std::vector<uint16_t> tokens;
     for (uint64_t place = 0; place < kTokens; ++place) {
-      dataset.tokens.push_back(Draw(state + place, dataset.labels[i]));
+      tokens.push_back(Draw(state + place, state % kTokenClasses));
     }
-  }
+    return tokens;
+  };
   return std::make_shared<const Dataset>(std::move(dataset));
 }
 
