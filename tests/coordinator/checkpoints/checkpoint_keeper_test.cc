@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "common/state/checkpoints.h"
 #include "common/state_transfer/state_service.h"
 #include "coordinator/checkpoints/run_folder.h"
+#include "coordinator/checkpoints/state_donors.h"
 #include "tests/support/recording_disk.h"
 #include "tests/support/temp_dir.h"
 
@@ -39,12 +41,15 @@ class Worker : public SharedState {
  public:
   explicit Worker(int rank, int64_t elements = 3 << 19, bool has_optimizer = false,
                   Step held = Step(kStep))
-      : service_([this, held](const RunId&, Step step,
-                              Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
-          ++calls_;
-          if (step != held) return absl::FailedPreconditionError("another step");
-          return std::shared_ptr<SharedState>(this, [](SharedState*) {});
-        }) {
+      : service_(
+            [this, held](const RunId&, Step step,
+                         Generation generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+              ++calls_;
+              if (generation == Generation(0))
+                return absl::InvalidArgumentError("got no generation");
+              if (step != held) return absl::FailedPreconditionError("another step");
+              return std::shared_ptr<SharedState>(this, [](SharedState*) {});
+            }) {
     Add("model", "big", elements);
     Add("model", "small", 3);
     if (has_optimizer) Add("optimizer", "small/momentum_buffer", 3);
@@ -249,15 +254,20 @@ TEST_F(CheckpointKeeperTest, Order_OptimizerWithoutState_ManifestHasItAllTheSame
 }
 
 TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
+  const absl::Time begun = absl::Now() - absl::Seconds(1);  // manifests may round
   const KeptCheckpoint kept = Keep(Order({&first_, &second_}));
   ASSERT_TRUE(kept.status.ok()) << kept.status;
   EXPECT_EQ(kept.bytes, (3 << 21) + 12 + 16 + 56);  // 56: of codecs and programs
+  EXPECT_GT(kept.took, absl::ZeroDuration());
   EXPECT_GT(first_.calls(), 0);
   EXPECT_GT(second_.calls(), 0);
   const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
   ASSERT_TRUE(opened.ok()) << opened.status();
   StoredState& state = *(*opened)->resumed();
   EXPECT_EQ(state.manifest().epoch, 4);
+  EXPECT_EQ(state.manifest().version, GRADWIRE_VERSION);
+  EXPECT_GE(state.manifest().time, begun);
+  EXPECT_LE(state.manifest().time, absl::Now());
   EXPECT_FALSE(state.manifest().finished);
   EXPECT_EQ(state.manifest().optimizer.name, "");
   EXPECT_EQ((*opened)->resumed_run().settings.at("seed"), "744");
@@ -276,6 +286,26 @@ TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
   std::vector<uint8_t> beyond(9);
   EXPECT_EQ(state.Read("ranks", "0/buffers/mean", 0, absl::MakeSpan(beyond)).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// "big" has two parts.
+TEST_F(CheckpointKeeperTest, Order_DonorsWithTheSameTensors_SendPartsInTurn) {
+  const Worker twin(0);
+  ASSERT_TRUE(Keep(Order({&first_, &twin})).status.ok());
+  EXPECT_GT(first_.calls(), 0);
+  EXPECT_GT(twin.calls(), 0);
+}
+
+TEST_F(CheckpointKeeperTest, Fetch_FirstDonorGaveItUpAndTheNextIsLost_IsGivenUp) {
+  SaveState save = Order({&first_, &first_});
+  save.step = Step(kStep - 4);  // it has no copy of that any more
+  save.donors[1].address = "127.0.0.1:1";
+  const auto plan = PlanOf(save);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  StateDonors donors(save, run_id_, Security());
+  std::vector<uint8_t> bytes(static_cast<size_t>(plan->parts()[0].bytes));
+  const absl::Status fetched = donors.Fetch(*plan, 0, absl::MakeSpan(bytes));
+  EXPECT_TRUE(absl::IsFailedPrecondition(fetched)) << fetched;
 }
 
 TEST_F(CheckpointKeeperTest, Order_DonorLost_OthersSendItsParts) {
@@ -488,6 +518,16 @@ TEST_F(CheckpointKeeperTest, RunFolder_LastEpoch_IsThatOfAllCheckpoints) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ((*opened)->resumed()->manifest().epoch, 3u);
   EXPECT_EQ((*opened)->LastEpoch(), 4u);
+}
+
+TEST_F(CheckpointKeeperTest, StoredState_FileIsDamagedAfterItWasOpened_DataLoss) {
+  ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_NO_FATAL_FAILURE(Damage());
+  std::vector<uint8_t> bytes(12);
+  const absl::Status read = (*opened)->resumed()->Read("model", "small", 0, absl::MakeSpan(bytes));
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
 }
 
 // A run that began anew would in time delete what could still be repaired.
