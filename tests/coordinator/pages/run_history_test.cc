@@ -136,6 +136,7 @@ TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {
   EXPECT_EQ(points[0].iteration, absl::Seconds(1));
   EXPECT_EQ(points[3].first, Step(9));
   EXPECT_EQ(points[3].steps, 1u);
+  EXPECT_THAT(history_.Points(5), SizeIs(5));
 }
 
 // Each step counts alike, whatever is put together first.
@@ -240,6 +241,16 @@ TEST_F(RunHistoryTest, Slowest_OfFourRanks_ComparedWithTheMeanOfTheOthers) {
   EXPECT_EQ(history_.Slowest(), Rank(2));
 }
 
+// The mean of three ranks varies less than each of them.
+TEST_F(RunHistoryTest, Slowest_OthersVaryButTheirMeanDoesNot_IsIt) {
+  history_.Begin(4, now_);
+  for (uint64_t step = 0; step < 20; ++step) {
+    for (int rank : {0, 1, 2}) Add(rank, Done(step, step % 2 == 0 ? 2 : 4, 0));
+    Add(3, Done(step, 3.35, 0));
+  }
+  EXPECT_EQ(history_.Slowest(), Rank(3));
+}
+
 // Ranks 1 and 2 have the times of their worker.
 TEST_F(RunHistoryTest, Slowest_RanksOfOneWorker_AreNotCompared) {
   history_.Begin(3, now_);
@@ -259,9 +270,9 @@ TEST_F(RunHistoryTest, Slowest_OneRank_None) {
 
 TEST_F(RunHistoryTest, ProgressOf_ManySteps_WorkOfTheLastTwenty) {
   for (uint64_t step = 0; step < 30; ++step) {
-    Add(0, Done(step, step < 10 ? 9 : 2, 1));
+    Add(0, Done(step, step < 11 ? 9 : 2, 1));
   }
-  EXPECT_EQ(history_.ProgressOf(Rank(0))->work, absl::Seconds(1));
+  EXPECT_EQ(history_.ProgressOf(Rank(0))->work, absl::Seconds(8 + 19 * 1) / 20);
   EXPECT_EQ(history_.ProgressOf(Rank(0))->last.step, Step(29));
   EXPECT_EQ(history_.ProgressOf(Rank(1)), std::nullopt);
 }

@@ -115,6 +115,12 @@ TEST(RendezvousStoreTest, Get_TooManyKeys_InvalidArgument) {
             absl::InvalidArgumentError("got 1025 keys, expected at most 1024"));
 }
 
+TEST(RendezvousStoreTest, LongestValueAndMostKeys_AreTaken) {
+  RendezvousStore store;
+  EXPECT_EQ(store.Set("a", std::string(1 << 20, 'v')), absl::OkStatus());
+  EXPECT_EQ(store.Get(RendezvousStore::Keys(1024, "none")).status(), absl::OkStatus());
+}
+
 TEST(RendezvousStoreTest, Set_LongValue_ResourceExhausted) {
   RendezvousStore store;
   EXPECT_EQ(
