@@ -18,6 +18,16 @@ TEST(ParseCoordinatorOptions, Nothing_KeepsTheStructsDefaults) {
   EXPECT_EQ(parsed->options.listen, "0.0.0.0:29400");
   EXPECT_EQ(parsed->options.world_size, 1);
   EXPECT_EQ(parsed->options.metrics, "127.0.0.1:9400");
+  EXPECT_EQ(parsed->options.lease_seconds, 10);
+  EXPECT_EQ(parsed->options.min_lease_seconds, 1);
+  EXPECT_EQ(parsed->options.rendezvous_timeout_seconds, 600);
+  EXPECT_EQ(parsed->options.connect_timeout_seconds, 30);
+  EXPECT_EQ(parsed->options.linger_seconds, 0);
+  EXPECT_EQ(parsed->options.chunk_kib, 256u);
+  EXPECT_EQ(parsed->options.checkpoint_every, 0u);
+  EXPECT_EQ(parsed->options.keep_checkpoints, 3);
+  EXPECT_EQ(parsed->options.resume, kResumeAuto);
+  EXPECT_FALSE(parsed->options.http_token);
 }
 
 TEST(ParseCoordinatorOptions, AllOptions_AreTaken) {
@@ -105,12 +115,29 @@ TEST(ParseCoordinatorOptions, NumbersOutOfBounds_AreRefused) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"--world-size", "0"},        {"--lease-seconds", "0"},
       {"--min-lease-seconds", "0"}, {"--rendezvous-timeout-seconds", "-1"},
+      {"--keep-checkpoints", "0"},  {"--connect-timeout-seconds", "0"},
       {"--chunk-kib", "0"},         {"--chunk-kib", "65537"},
       {"--listen", "host"},         {"--metrics", "9400"},
       {"--linger-seconds", "-1"},   {"--workers", "0"}};
   for (const auto& [option, value] : wrong) {
     EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
   }
+}
+
+TEST(ParseCoordinatorOptions, NumbersAtTheirBounds_AreTaken) {
+  const std::vector<std::pair<std::string, std::string>> right = {
+      {"--chunk-kib", "4096"},    {"--linger-seconds", "0"}, {"--pause-timeout", "0"},
+      {"--min-workers", "65535"}, {"--aggregators", "0"},    {"--aggregators", "65535"},
+      {"--world-size", "65535"}};
+  for (const auto& [option, value] : right) EXPECT_EQ(ErrorOf({option, value}), "") << option;
+  EXPECT_EQ(ErrorOf({"--run-dir", "d", "--checkpoint-every", "0"}), "");
+  EXPECT_EQ(ErrorOf({"--run-dir", "d", "--keep-checkpoints", "1"}), "");
+}
+
+TEST(ParseCoordinatorOptions, PagesThatAnyHostCouldReach_AreRefused) {
+  EXPECT_THAT(ErrorOf({"--metrics", "8.8.8.8:9400"}),
+              HasSubstr("--metrics: got 8.8.8.8:9400: any host could reach that address"));
+  EXPECT_EQ(ErrorOf({"--metrics", "8.8.8.8:9400", "--insecure"}), "");
 }
 
 TEST(ParseCoordinatorOptions, Loss_RecoversWithOneWorkerUnlessToldOtherwise) {

@@ -5,6 +5,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -95,6 +97,15 @@ TEST(CoordinatorStart, NoChunks_IsRefused) {
   options.chunk_kib = 0;
   EXPECT_EQ(Coordinator::Start(options).status(),
             absl::InvalidArgumentError("chunk size: got 0 KiB, expected 1 to 4096"));
+}
+
+TEST(CoordinatorStart, LargestChunksAndAllWorkersNeeded_IsTaken) {
+  CoordinatorOptions options = Options();
+  options.world_size = 2;
+  options.workers = 2;
+  options.min_workers = 2;
+  options.chunk_kib = 4096;
+  EXPECT_EQ(Coordinator::Start(options).status(), absl::OkStatus());
 }
 
 // What the coordinator logs when it starts, with a pause timeout.
@@ -247,6 +258,18 @@ TEST(CoordinatorWait, WorkerLost_GivesTheReason) {
   session.reset();
   EXPECT_EQ(coordinator->Wait(), absl::AbortedError("rank 0 (10.10.1.2:1) was lost in step 0: its "
                                                     "session stream broke"));
+}
+
+TEST(CoordinatorWait, WorkersDoNotComeInTime_SaysHowLongItWaited) {
+  CoordinatorOptions options = Options();
+  options.rendezvous_timeout_seconds = 0.125;
+  const auto coordinator = Coordinator::Start(options).value();
+  std::future<absl::Status> end =
+      std::async(std::launch::async, [&coordinator] { return coordinator->Wait(); });
+  EXPECT_EQ(end.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  coordinator->Stop("the test ends");
+  EXPECT_EQ(end.get(),
+            absl::DeadlineExceededError("0 of 1 workers came within 0.125 s; missing rank 0"));
 }
 
 TEST(CoordinatorLinger, NotAskedFor_ReturnsAtOnce) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "common/session/session.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
+#include "tests/support/temp_dir.h"
 
 namespace gradwire {
 namespace {
@@ -52,6 +54,41 @@ TEST(HostedCoordinator, MetricsGivenAndTaken_FailedPrecondition) {
   EXPECT_TRUE(absl::IsFailedPrecondition(hosted.status())) << hosted.status();
 }
 
+// It must not listen at all addresses of this host instead.
+TEST(HostedCoordinator, NumericAddressOfAnotherHost_Null) {
+  EXPECT_EQ(HostedCoordinator::StartUnlessServed({"10.255.255.254:0", 1, "off"}, {}).value(),
+            nullptr);
+}
+
+TEST(HostedCoordinator, PublicAddress_IsRefusedUnlessInsecure) {
+  SecurityOptions insecure;
+  insecure.insecure = true;
+  const auto error_of = [](const HostedCoordinator::Options& options) {
+    return std::string(HostedCoordinator::StartUnlessServed(options, {}).status().message());
+  };
+  EXPECT_THAT(error_of({"8.8.8.8:0", 1, "off"}), HasSubstr("--insecure"));
+  EXPECT_EQ(error_of({"8.8.8.8:0", 1, "off", insecure}), "");
+  EXPECT_THAT(error_of({"127.0.0.1:0", 1, "8.8.8.8:0"}), HasSubstr("--metrics: got 8.8.8.8:0"));
+}
+
+TEST(HostedCoordinator, CertificatesOfTheWorker_AreItsOwn) {
+  SecurityOptions security;
+  security.tls_cert = security.tls_key = security.tls_ca = "/no/such";
+  const auto hosted = HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 1, "off", security}, {});
+  EXPECT_THAT(std::string(hosted.status().message()), HasSubstr("/no/such"));
+}
+
+TEST(HostedCoordinator, PagesWithTheTokenOfTheWorker_RequireIt) {
+  const testing::TempDir dir;
+  SecurityOptions security;
+  security.token_file = dir.File("token");
+  testing::WriteFile(security.token_file, "the-token-of-this-run\n");
+  const auto hosted = HostedCoordinator::StartUnlessServed(
+      {"127.0.0.1:0", 1, "127.0.0.1:0", security}, {{"GRADWIRE_HTTP_TOKEN", "true"}});
+  ASSERT_TRUE(hosted.ok()) << hosted.status();
+  EXPECT_EQ(testing::HttpGet((*hosted)->metrics_address(), "/metrics").value().code, 401);
+}
+
 TEST(HostedCoordinator, WrongOptionInTheEnvironment_InvalidArgument) {
   const auto hosted = HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 1, "off"},
                                                            {{"GRADWIRE_LEASE_SECONDS", "soon"}});
@@ -63,6 +100,21 @@ TEST(HostedCoordinator, Stop_EndsTheWait) {
   ASSERT_TRUE(hosted.ok());
   (*hosted)->Stop("the test is over");
   (*hosted)->AwaitEnd();
+}
+
+TEST(HostedCoordinator, AwaitEnd_Lingers_UntilStopped) {
+  const auto hosted = HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 1, "127.0.0.1:0"},
+                                                           {{"GRADWIRE_LINGER_SECONDS", "3600"}});
+  ASSERT_TRUE(hosted.ok()) << hosted.status();
+  SessionOptions options;
+  options.coordinator = (*hosted)->address();
+  const auto session = Session::Open(options, [](const absl::Status&) {}).value();
+  ASSERT_TRUE(session->Join(testing::TestHello(1)).ok());
+  ASSERT_TRUE(session->Leave(true, "").ok());
+  std::future<void> ended = std::async(std::launch::async, [&hosted] { (*hosted)->AwaitEnd(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  (*hosted)->Stop("the test is over");
+  ended.get();
 }
 
 TEST(HostedCoordinator, EachOfItsOptions_IsReadFromTheEnvironment) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/coordinator/ledger/faulty_disk.h"
 #include "tests/support/temp_dir.h"
 
@@ -148,6 +150,26 @@ TEST_F(RunLedgerTest, ResumeFrom_IsRecordedWithTheFirstView) {
   ASSERT_TRUE(OnView(2, 1).ok());
   ASSERT_TRUE(Runs()[1].resumed.has_value());
   EXPECT_EQ(Runs()[1].resumed->folder(), "step-000000000001");
+  // Start, Epoch, View and two steps; then Start, Epoch, View, Resumed and View.
+  EXPECT_EQ(ledger_->Sync()->number, 10u);
+}
+
+TEST_F(RunLedgerTest, EachRecordForPeople_HasItsTime) {
+  const double begun = UnixSeconds(absl::Now());
+  Open();
+  ASSERT_TRUE(OnView(1).ok());
+  ledger_->OnSealed(StepOf(0));
+  Open();
+  ledger_->ResumeFrom(Step(1), "step-000000000001");
+  ASSERT_TRUE(OnView(1, 1).ok());
+  ASSERT_TRUE(ledger_->OnCheckpoint(Step(1), "step-000000000001").ok());
+  ASSERT_TRUE(ledger_->OnRunOver(absl::OkStatus()).ok());
+  const LedgerRun run = Runs()[1];
+  for (const double time : {run.start.time(), run.views[0].time(), run.resumed->time(),
+                            run.checkpoints[0].time(), run.end->time()}) {
+    EXPECT_GE(time, begun);
+    EXPECT_LE(time, UnixSeconds(absl::Now()));
+  }
 }
 
 TEST_F(RunLedgerTest, Sync_Returned_StepsAreOnTheDisk) {

@@ -144,10 +144,13 @@ TEST_F(SeparateAggregatorTest, WorkerIsLost_ItServesTheNextViewToTheEnd) {
   EXPECT_THAT(MetricsWith(first), HasSubstr(first));
   EXPECT_THAT(MetricsWith(first), HasSubstr("\ngradwire_workers 2\n"));
   EXPECT_EQ(Readiness(), 200);
+  Declare(ToProto({}, {{kBytes, v1::DTYPE_FLOAT32}}));
   sessions_[1].reset();
   const std::string second = "\ngradwire_generation 2\n";
   EXPECT_THAT(MetricsWith(second), HasSubstr(second));
   EXPECT_THAT(MetricsWith(second), HasSubstr("\ngradwire_workers 1\n"));
+  view_.generation = Generation(2);
+  Gather({ChunkOf(0, 0, 0, 0, v1::DTYPE_FLOAT32), ChunkOf(0, 0, 1, 0, v1::DTYPE_FLOAT32)});
   EXPECT_EQ(sessions_[0]->Leave(true, ""), absl::OkStatus());
   EXPECT_EQ(end_.get(), absl::OkStatus());
 }
@@ -173,6 +176,32 @@ TEST_F(SeparateAggregatorTest, Stop_EndsTheRunForAllWithItsReason) {
   const absl::Status run = coordinator_->Wait();
   EXPECT_TRUE(absl::IsAborted(run)) << run;
   EXPECT_THAT(std::string(run.message()), HasSubstr("stopped by the test"));
+}
+
+TEST(SeparateAggregatorAlone, NoCoordinatorAnswersInTime_RunFails) {
+  CoordinatorOptions options;
+  options.coordinator = UnusedAddress();
+  options.listen = "127.0.0.1:0";
+  options.metrics = "off";
+  options.connect_timeout_seconds = 0.25;
+  const auto aggregator = SeparateAggregator::Start(options).value();
+  const absl::Time begun = SteadyNow();
+  EXPECT_THAT(std::string(aggregator->Run().message()), HasSubstr(options.coordinator));
+  EXPECT_LT(SteadyNow() - begun, absl::Seconds(20));
+}
+
+TEST(SeparateAggregatorAlone, PagesWithAToken_RequireIt) {
+  const TempDir dir;
+  CoordinatorOptions options;
+  options.coordinator = UnusedAddress();
+  options.listen = "127.0.0.1:0";
+  options.metrics = UnusedAddress();
+  options.http_token = true;
+  options.security.token_file = dir.File("token");
+  testing::WriteFile(options.security.token_file, "the-token-of-this-run\n");
+  const auto aggregator = SeparateAggregator::Start(options);
+  ASSERT_TRUE(aggregator.ok()) << aggregator.status();
+  EXPECT_EQ(HttpGet(options.metrics, "/metrics").value().code, 401);
 }
 
 TEST(SeparateAggregatorAlone, Stop_WhileNoCoordinatorAnswers_EndsRunWithItsReason) {
