@@ -44,6 +44,16 @@ TEST_F(LayoutAgreementTest, Declare_ASecondOne_IsAgreedForItself) {
   EXPECT_EQ(layouts_.BucketsOf(LayoutId(1))[0].bytes, 48u);
 }
 
+// As of a model with batch normalization.
+TEST_F(LayoutAgreementTest, Declare_ServedLayoutWithBuffers_IsAgreed) {
+  v1::Layout layout = TestLayout();
+  layout.mutable_serving()->set_optimizer("sgd");
+  v1::Bucket& buffers = *layout.add_buckets();
+  buffers.set_dtype(v1::DTYPE_BYTES);
+  buffers.set_bytes(8);
+  EXPECT_EQ(Declare(0, layout).status(), absl::OkStatus());
+}
+
 TEST_F(LayoutAgreementTest, Declare_OutOfOrder_IsRefused) {
   EXPECT_EQ(Refusal(TestLayout(1)), "layout: got id 1, expected 0");
 }

@@ -104,9 +104,19 @@ TEST_F(MembershipAggregatorTest, OnStreamClosed_BeforeTheRun_PlaceIsFree) {
   EXPECT_EQ(All<FormRun>(Offer(13, "10.10.1.13:1")).size(), 1u);
 }
 
+TEST_F(MembershipAggregatorTest, OnSuspect_OfAnAggregator_IsNonsense) {
+  Form();
+  v1::Suspect suspect;
+  suspect.set_incarnation(kAggregator);
+  suspect.set_cause("no answer");
+  const Outcome outcome = membership_.OnSuspect(SessionId(kWorker), suspect, now_);
+  EXPECT_THAT(outcome.why, HasSubstr("Suspect of 11, which is no worker"));
+}
+
 TEST_F(MembershipAggregatorTest, OnStreamClosed_InTheRun_EndsItForAll) {
   Form();
   const Outcome outcome = membership_.OnStreamClosed(SessionId(kAggregator), "it broke", now_);
+  EXPECT_THAT(All<TellLoss>(outcome), IsEmpty());  // it carries no ranks
   EXPECT_EQ(All<SendAbort>(outcome).size(), 2u);
   EXPECT_EQ(All<EndRun>(outcome).at(0).status,
             absl::AbortedError("aggregator 0 (10.10.1.11:1) was lost in step 0: it broke"));

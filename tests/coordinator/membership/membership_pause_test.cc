@@ -344,6 +344,8 @@ TEST_F(MembershipPauseLeaseTest, SuspectedAndHeard_IsLost) {
   const Outcome outcome = Pass(absl::Seconds(1.5), {1, 2, 3});
   EXPECT_THAT(All<PauseRun>(outcome), SizeIs(1));
   EXPECT_THAT(All<TellLoss>(outcome), SizeIs(1));
+  ASSERT_THAT(All<SendAbort>(outcome), SizeIs(1));
+  EXPECT_THAT(All<SendAbort>(outcome)[0].reason, EndsWith("; the run waits without this worker"));
 }
 
 class MembershipPauseOfTwoTest : public MembershipPauseTest {

@@ -601,5 +601,29 @@ TEST_F(MembershipRecoveryTest, Leave_ThatEndsTheRunBeforeItBegins_FreesThePlace)
   EXPECT_THAT(All<SendView>(Hello(TestHello(4, {0}))), SizeIs(3));
 }
 
+// They reached each other in that step.
+TEST_F(MembershipRecoveryTest,
+       OnSuspect_AStepWasSealedSinceTheLastLoss_EarlierSuspicionsDoNotCount) {
+  Begin();
+  const auto lost_by = [this](int session, int other, uint64_t generation) {
+    v1::Suspect suspect;
+    suspect.set_incarnation(static_cast<uint64_t>(other));
+    suspect.set_generation(generation);
+    suspect.set_cause("no answer");
+    recovering_->OnSuspect(SessionId(session), suspect, now_);
+    now_ += absl::Seconds(1);
+    for (const int heard : {1, 2, 3}) recovering_->OnHeartbeat(SessionId(heard), {}, now_);
+    return All<SendAbort>(recovering_->OnTick(now_));
+  };
+  const auto second = lost_by(1, 2, 1);
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_EQ(second[0].session, SessionId(2));  // it joined after the first one
+  Ready(1, 0, 2);
+  Ready(3, 0, 2);
+  const auto third = lost_by(3, 1, 2);
+  ASSERT_THAT(third, SizeIs(1));
+  EXPECT_EQ(third[0].session, SessionId(3));
+}
+
 }  // namespace
 }  // namespace gradwire

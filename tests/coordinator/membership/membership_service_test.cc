@@ -180,6 +180,22 @@ absl::Status JoinError(Worker& worker, const v1::Hello& hello) {
   return worker.session->Join(hello).status();
 }
 
+// It has room for 16 that are silent, and for two of each worker.
+TEST_F(MembershipServiceTest, Session_TooManyAreSilent_TheOldestMakesRoom) {
+  std::vector<std::unique_ptr<SpokenSession>> silent;
+  const auto open = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      silent.push_back(std::make_unique<SpokenSession>(server_.address));
+    }
+    absl::SleepFor(absl::Milliseconds(100));  // until the service has them
+  };
+  open(21);
+  open(1);
+  open(1);
+  FormRunWith(silent[21].get());
+  EXPECT_EQ(formed_.Get().members.size(), 3u);
+}
+
 TEST_F(MembershipServiceTest, Join_AllWorkers_GetTheSameViewWithTheirRanks) {
   for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
   for (int rank = 0; rank < 3; ++rank) {

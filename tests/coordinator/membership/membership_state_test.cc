@@ -62,6 +62,12 @@ TEST_F(MembershipStateTest, View_SaysThatTheRunKeepsState) {
   EXPECT_EQ(view.checkpoint_every, 5);
 }
 
+TEST_F(MembershipStateTest, OnSaveRequest_WorkersAreMissing_AsksNone) {
+  Hello(1);
+  Hello(2);
+  EXPECT_THAT(membership_.OnSaveRequest().actions, IsEmpty());
+}
+
 TEST_F(MembershipStateTest, OnHolds_AllHoldTheSameStep_SavesIt) {
   Form();
   EXPECT_THAT(Holds(1, 5).actions, IsEmpty());
@@ -249,6 +255,11 @@ class NamedTensorTest : public MembershipStateTest {
 TEST_F(NamedTensorTest, OnHolds_TensorsOfRanksHaveNoDigests_NamesTheRightOne) {
   EXPECT_THAT(CauseOfLoss({"model", "ranks", "outer", "residuals", "program"}, 2),
               HasSubstr("'outer tensor' of section outer"));
+}
+
+TEST_F(NamedTensorTest, OnHolds_TensorOfRanksIsInCommonAndProgramsHaveTheirOwn_NamesTheFirst) {
+  EXPECT_THAT(CauseOfLoss({"model", "ranks", "program"}, 2),
+              HasSubstr("'ranks tensor' of section ranks"));
 }
 
 // As frozen buffers, where each rank has other buffers of its own.
