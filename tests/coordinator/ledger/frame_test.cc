@@ -142,6 +142,10 @@ TEST(Frame, HasWrongLength_OnlyTheLengthIsWrong_SaysSo) {
   LedgerPosition next{3, 5};
   const std::string bytes = EncodeFrame(1, "payload", &next);
   EXPECT_TRUE(HasWrongLength(bytes, {3, 5}));
+  for (size_t length = 1; length <= 8; ++length) {
+    next = {3, 5};
+    EXPECT_TRUE(HasWrongLength(EncodeFrame(1, std::string(length, 'x'), &next), {3, 5})) << length;
+  }
   std::string flipped = bytes;
   flipped[1] = '\1';
   EXPECT_TRUE(HasWrongLength(flipped, {3, 5}));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -62,7 +63,7 @@ class LedgerTest : public ::testing::Test {
 
 TEST_F(LedgerTest, Records_OfARun_AreReadBack) {
   Open();
-  EXPECT_TRUE(HasReserve());
+  EXPECT_EQ(std::filesystem::file_size(run_dir_ + "/ledger/reserve"), uint64_t{1} << 20);
   ASSERT_TRUE(Begin().ok());
   for (uint64_t step = 0; step < 100; ++step) ledger_->Record(Sealed(step));
   ASSERT_TRUE(ledger_->RecordDurably({End()}).ok());
@@ -105,6 +106,17 @@ TEST_F(LedgerTest, Record_NothingElse_IsWrittenSoon) {
   while (ledger_->position().number < 4 && absl::Now() < deadline)
     absl::SleepFor(Ledger::kGroup / 10);
   EXPECT_EQ(Replay().steps().size(), 1);
+}
+
+TEST_F(LedgerTest, Record_StepsThatFollowEachOtherSoon_DoNotPutOffTheWrite) {
+  Open();
+  ASSERT_TRUE(Begin().ok());
+  uint64_t step = 0;
+  while (ledger_->position().number < 4 && step < 2000) {
+    ledger_->Record(Sealed(step++));
+    absl::SleepFor(Ledger::kGroup / 50);
+  }
+  EXPECT_LT(step, 2000u);
 }
 
 TEST_F(LedgerTest, NoRecord_LeavesNoSegment) {
@@ -234,6 +246,8 @@ TEST_F(LedgerTest, DiskFull_EvenWithTheReserve_RefusesTheView) {
   ASSERT_TRUE(Begin().ok());
   disk_.capacity = SizeOf(1);
   EXPECT_TRUE(absl::IsResourceExhausted(ledger_->RecordDurably({View(1, 2, 0)})));
+  EXPECT_TRUE(absl::IsResourceExhausted(ledger_->RecordDurably({End()})));
+  EXPECT_EQ(not_durable_.size(), 1);
   ledger_.reset();
   EXPECT_EQ(Replay().runs()[0].views.size(), 1);
 }
@@ -289,6 +303,32 @@ TEST_F(LedgerTest, OnSync_EachGroup_ToldOnceBeforeItsCallerGoesOn) {
   EXPECT_EQ(told, 2);
   ledger_.reset();  // it may call the hooks until then
   EXPECT_EQ(told, 2);
+}
+
+double ThreadCpuSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+TEST_F(LedgerTest, OnSync_CpuTime_IsThatSinceTheSyncBefore) {
+  Open();
+  std::vector<absl::Duration> told;
+  LedgerHooks hooks;
+  hooks.on_sync = [&told](absl::Duration, absl::Duration cpu) {
+    told.push_back(cpu);
+    const double end = ThreadCpuSeconds() + 0.05;
+    while (told.size() == 1 && ThreadCpuSeconds() < end) continue;
+  };
+  ledger_->Listen(std::move(hooks));
+  ASSERT_TRUE(Begin().ok());
+  for (const uint64_t generation : {2, 3}) {
+    ASSERT_TRUE(ledger_->RecordDurably({View(1, generation, 0)}).ok());
+  }
+  ledger_.reset();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_GE(told[1], absl::Milliseconds(50));
+  EXPECT_LT(told[2], absl::Milliseconds(50));
 }
 
 }  // namespace

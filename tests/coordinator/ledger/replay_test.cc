@@ -293,6 +293,14 @@ TEST(LedgerReplay, RunBeforeRecordedNoStep_NextOneMayBeginAnywhere) {
               ElementsAre(HasSubstr("got first step 8, expected at most 7")));
 }
 
+TEST(LedgerReplay, CheckpointsOfARunThatRecordsNoStep_AreSound) {
+  v1::ViewRecord silent = View(1, 1, 0);
+  silent.mutable_view()->set_seals(false);
+  v1::CheckpointRecord checkpoint;
+  checkpoint.set_step(4);
+  EXPECT_THAT(Replay({{Start(), Epoch(1), silent, checkpoint, End()}}).findings(), IsEmpty());
+}
+
 TEST(LedgerReplay, OtherWorldSize_BeginsAnew) {
   v1::StartRecord larger = Start();
   larger.set_world_size(larger.world_size() + 1);
