@@ -200,9 +200,10 @@ Json MeasuredJson(const absl::optional<MeasuredRun>& run) {
           {"trained_parameters", run->trained_parameters}};
 }
 
-// The fields that cli/plan/plan.py documents.
-Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& measured,
-             const std::string& command) {
+}  // namespace
+
+Json PlanRequest(const PlanOptions& options, const absl::optional<MeasuredRun>& measured,
+                 const std::string& command) {
   std::vector<std::string> layout = LayoutArguments(options);
   layout.insert(layout.begin(), PrivateFile("gradwire-layout"));
   return {{"command", command},
@@ -225,6 +226,8 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"files", ToJson(options.files)}};
 }
 
+namespace {
+
 // Returns only on failure.
 absl::Status Plan(Parsed<PlanOptions> parsed, const Environment& environment,
                   const std::string& command) {
@@ -238,7 +241,8 @@ absl::Status Plan(Parsed<PlanOptions> parsed, const Environment& environment,
     if (!adopted.ok()) return adopted;
     measured = *run;
   }
-  return BecomeScript("cli/plan/plan.py", Request(parsed.options, measured, command), environment);
+  return BecomeScript("cli/plan/plan.py", PlanRequest(parsed.options, measured, command),
+                      environment);
 }
 
 template <typename T>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "cli/terminal/script.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
@@ -63,6 +64,12 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed);
 
 // The arguments of gradwire-layout.
 std::vector<std::string> LayoutArguments(const PlanOptions& options);
+
+// Returns the request to the script, with the fields that cli/plan/plan.py documents. `options` is
+// valid; null fields: unknown.
+nlohmann::ordered_json PlanRequest(const PlanOptions& options,
+                                   const absl::optional<MeasuredRun>& measured,
+                                   const std::string& command);
 
 // `gradwire plan`: reads the options and the summary, then replaces this process with the script
 // that plans. Returns only if it cannot or need not: with the exit code of the program.
