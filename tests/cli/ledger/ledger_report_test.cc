@@ -124,6 +124,16 @@ TEST(LedgerReport, ChangedSampleList_IsFound) {
   EXPECT_FALSE(VerdictJson(report, verdict)["sound"].get<bool>());
 }
 
+TEST(LedgerReport, SamplesOfTheFirstRankAlone_AreFound_AndTheStepDoesNotCount) {
+  std::vector<Record> records = Records();
+  StepAt(&records, 2).mutable_samples(0)->set_digest(1);
+  const LedgerReport report = ReportOf(records);
+  const LedgerVerdict verdict = Judge(report);
+  EXPECT_EQ(verdict.samples.steps, 6);
+  EXPECT_EQ(VerdictJson(report, verdict)["steps_with_samples"], 6);
+  EXPECT_EQ(VerdictJson(report, verdict)["sealed"], 7);
+}
+
 TEST(LedgerReport, OtherEpochCountOrPadding_IsFound) {
   for (const int field : {0, 1, 2}) {
     std::vector<Record> records = Records();
@@ -404,6 +414,49 @@ TEST(LedgerReport, RunThatContinuesACheckpoint_EndsBehindItsOwnSteps) {
   EXPECT_EQ(runs[1]["views"][0]["first_step"], 5);
   EXPECT_TRUE(runs[1]["end"]["finished"].get<bool>());
   EXPECT_EQ(runs[1]["end"]["reason"], "all ranks finished");
+}
+
+// A run from step 5 on with one sealed step, and no end.
+TEST(LedgerReport, RunThatBeganLater_HasNoEndAtTheStepBehindItsOwn) {
+  const LedgerReport report = ReportOf({StartOf(), testing::Epoch(1), testing::View(1, 1, 5)});
+  EXPECT_THAT(LedgerText(report), HasSubstr("      5  no end "));
+}
+
+TEST(LedgerReport, Json_HasWhatTheRecordsSay) {
+  v1::StartRecord start = StartOf();
+  start.set_threads(6);
+  start.set_address("host:29400");
+  start.set_time(10);
+  v1::ViewRecord view = testing::View(1, 3, 0);
+  view.set_time(11);
+  v1::CheckpointRecord checkpoint;
+  checkpoint.set_step(1);
+  checkpoint.set_time(12);
+  v1::EndRecord end = testing::End();
+  end.set_time(13);
+  end.add_lost()->set_cause("killed");
+  end.mutable_unrecorded()->set_first(1);
+  end.mutable_unrecorded()->set_count(2);
+  v1::SealedRecord step = StepOf(0);
+  step.set_generation(3);
+  const auto json = LedgerJson(ReportOf({start, testing::Epoch(1), view, step, checkpoint, end}));
+  const auto& run = json["runs"][0];
+  EXPECT_EQ(run["version"], "0.0.0");
+  EXPECT_EQ(run["coordinator"], "host:29400");
+  EXPECT_EQ(run["world_size"], testing::kLedgerRanks);
+  EXPECT_EQ(run["threads"], 6);
+  EXPECT_EQ(run["time"], 10);
+  EXPECT_EQ(run["settings"]["sampler-seed"], "3");
+  EXPECT_EQ(run["sealed"], 1);
+  EXPECT_EQ(run["unrecorded"], 2);
+  EXPECT_EQ(run["views"][0]["generation"], 3);
+  EXPECT_EQ(run["views"][0]["time"], 11);
+  EXPECT_EQ(run["checkpoints"][0]["time"], 12);
+  EXPECT_EQ(run["end"]["time"], 13);
+  ASSERT_THAT(run["end"]["lost"], SizeIs(1));
+  EXPECT_EQ(run["end"]["lost"][0]["cause"], "killed");
+  EXPECT_EQ(json["steps"]["sealed"], 1);
+  EXPECT_EQ(json["steps"]["open"], 3);
 }
 
 TEST(LedgerReport, Text_HasALineForEachEvent) {
