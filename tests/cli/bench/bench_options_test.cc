@@ -39,6 +39,12 @@ TEST(Sizes, Range_IsKept) {
               ElementsAre(1024, 2048, 4096));
 }
 
+TEST(Sizes, Vgg11_IsThereIfTheRangeHasIt) {
+  EXPECT_THAT(Collectives({"--max-bytes", "36924456"}).Sizes(), ::testing::Contains(36924456u));
+  EXPECT_THAT(Collectives({"--min-bytes", "64M", "--max-bytes", "128M"}).Sizes(),
+              ElementsAre(64 << 20));
+}
+
 TEST(Sizes, List_IsTakenAsItIs) {
   EXPECT_THAT(Collectives({"--sizes", "1M,4,36924456"}).Sizes(), ElementsAre(4, 1 << 20, 36924456));
 }
@@ -111,6 +117,24 @@ TEST(ParseCollectivesOptions, OpThatABackEndLacks_NamesBoth) {
 TEST(ParseCollectivesOptions, NoBackends_AreThoseWithTheOps) {
   EXPECT_THAT(Collectives({"--ops", "scatter"}).backends, ElementsAre("ring", "tree", "memory"));
   EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(7));
+}
+
+TEST(ParseCollectivesOptions, NameTwice_CountsOnce) {
+  EXPECT_THAT(Collectives({"--backends", "tree,ring,tree"}).backends, ElementsAre("tree", "ring"));
+}
+
+TEST(ParseBenchOptions, NumbersOutOfBounds_AreRefused) {
+  for (const Args& args : {Args{"--factor", "1"}, Args{"--warmup", "0"}, Args{"--iterations", "0"},
+                           Args{"--seconds-per-size", "-1"}, Args{"--timeout-seconds", "0"},
+                           Args{"--link-gbit", "0"}, Args{"--workers", "0"}}) {
+    EXPECT_THAT(CollectivesError(args), HasSubstr(args[0] + ": got '" + args[1] + "'"));
+  }
+  for (const Args& args :
+       {Args{"--rounds", "0"}, Args{"--iterations", "1"}, Args{"--batch-size", "0"}}) {
+    EXPECT_THAT(TrainingError(args), HasSubstr(args[0] + ": got '" + args[1] + "'"));
+  }
+  EXPECT_EQ(CollectivesError({"--seconds-per-size", "0"}), "");
+  EXPECT_EQ(TrainingError({"--iterations", "2"}), "");
 }
 
 TEST(ParseCollectivesOptions, UnknownOp_NamesTheNearest) {

@@ -51,6 +51,33 @@ TEST(TrainingRequest, EmulatedComputation_ReachesTheScriptWithTheRingsBound) {
   EXPECT_TRUE(real["ring_seconds_per_byte"].is_null());
 }
 
+TEST(TrainingRequest, WhatEachRunDoes_ReachesTheScript) {
+  const Json request =
+      TrainingRequest(Training({"--port", "4711", "--iterations", "7", "--batch-size", "3",
+                                "--model", "lenet", "--dataset", "mnist"}),
+                      "");
+  EXPECT_EQ(request["port"], 4711);
+  EXPECT_EQ(request["iterations"], 7);
+  EXPECT_EQ(request["batch_size"], 3);
+  EXPECT_EQ(request["model"], "lenet");
+  EXPECT_EQ(request["dataset"], "mnist");
+}
+
+TEST(TrainingRequest, Blas_IsTheOneThatIsLoaded) {
+  const Json request = TrainingRequest(Training({}), "");
+  const absl::StatusOr<Blas> blas = FindBlas();
+  EXPECT_EQ(request["blas_path"], blas.ok() ? blas->path : "");
+  EXPECT_EQ(request["blas_warning"], blas.ok() ? blas->warning : "");
+}
+
+TEST(CollectivesRequest, HowLongItMeasures_ReachesTheScript) {
+  const Json request = CollectivesRequest(
+      Collectives({"--warmup", "3", "--iterations", "11", "--seconds-per-size", "2.5"}), "");
+  EXPECT_EQ(request["warmup"], 3);
+  EXPECT_EQ(request["iterations"], 11);
+  EXPECT_EQ(request["seconds_per_size"], 2.5);
+}
+
 TEST(TrainingRequest, Setups_HaveTheirKinds) {
   const Json request =
       TrainingRequest(Training({"--peers", "--setups", "computation,ddp,gloo-ddp"}), "");
@@ -75,6 +102,16 @@ TEST(TrainingRequest, Programs_AreThere) {
   for (const auto& [name, path] : request["programs"].items()) {
     EXPECT_TRUE(std::filesystem::exists(path.get<std::string>())) << name << " " << path;
   }
+  const auto file = [&request](const char* name) {
+    return std::filesystem::path(request["programs"][name].get<std::string>()).filename();
+  };
+  EXPECT_EQ(file("coordinator"), "gradwire-coordinator");
+  EXPECT_EQ(file("worker"), "gradwire-worker");
+  EXPECT_EQ(file("collectives"), "gradwire-collectives");
+  EXPECT_EQ(file("layout"), "gradwire-layout");
+  EXPECT_EQ(file("make_certificates"), "make-certificates");
+  EXPECT_EQ(file("mpi"), "libgradwire_mpi.so");
+  EXPECT_EQ(file("peers"), "peers");
 }
 
 TEST(CollectivesRequest, Backends_HaveTheirWiresAndLinks) {

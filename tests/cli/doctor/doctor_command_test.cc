@@ -30,7 +30,20 @@ TEST(ParseDoctorOptions, Hosts_AreTaken) {
   EXPECT_EQ(parsed->options.data["memory_gib"], 4);
 }
 
+TEST(ParseDoctorOptions, DataAndPort_AreTaken) {
+  const auto parsed = ParseDoctorOptions({"--hostfile", "h", "--data-dir", "d", "--port", "5"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.data["data_dir"], "d");
+  EXPECT_EQ(parsed->options.data["port"], 5);
+  EXPECT_EQ(parsed->options.data["memory_gib"], 1);
+}
+
+TEST(ParseDoctorOptions, NoMemory_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--memory-gib", "0"}), HasSubstr("--memory-gib: got '0'"));
+}
+
 TEST(ParseDoctorOptions, PlacesWithoutHosts_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--network", "10.10.1.0/24"}), "--network needs a --hostfile");
   EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
   EXPECT_EQ(ErrorOf({"--port", "29401"}), "--port needs a --hostfile");
   EXPECT_EQ(ErrorOf({"--port", "29401", "--hostfile", "h"}), "");

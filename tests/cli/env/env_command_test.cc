@@ -78,6 +78,16 @@ TEST(EnvValues, SharedMemoryThatIsOffOrCannotBeShared_SaysSo) {
   EXPECT_EQ(none[7].value, "none");
 }
 
+TEST(EnvValues, EachLimitOfMemory_IsItsOwn) {
+  MemoryLimits memory;
+  memory.file = 1000000;
+  memory.address = 2000000;
+  memory.group = 3000000;
+  memory.host = 4000000;
+  const auto values = EnvValues(*ParseWorkerOptions({}, {}), {}, memory, "id", kOpenBlas);
+  EXPECT_EQ(values[6].value, "file 1.0 MB, addresses 2.0 MB, group 3.0 MB, host 4.0 MB");
+}
+
 TEST(EnvValues, NoBlas_SaysWhy) {
   const EnvValue blas = EnvValues(*ParseWorkerOptions({}, {}), {}, MemoryLimits(), "",
                                   absl::NotFoundError("no such file"))

@@ -69,6 +69,9 @@ TEST(ParseExperimentOptions, Tables_ReachTheScript) {
   EXPECT_EQ(tables["models"][0], "vgg11");
   EXPECT_EQ(tables["compressions"], Json({"none", "int8", "top-k", "powersgd"}));
   EXPECT_THAT(tables["syncs"], ::testing::Contains("all-reduce"));
+  EXPECT_THAT(tables["datasets"], ::testing::Contains("cifar10"));
+  EXPECT_EQ(tables["wires"], Json({"fp32", "bf16", "fp16"}));
+  EXPECT_THAT(tables["operations"], ::testing::Contains("all-gather"));
   EXPECT_EQ(tables["backends"]["ring"], Json({{"loads_workers_alike", true}, {"exact", true}}));
   EXPECT_EQ(tables["backends"]["tree"], Json({{"loads_workers_alike", false}, {"exact", false}}));
 }

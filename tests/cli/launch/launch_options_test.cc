@@ -57,6 +57,8 @@ TEST(ParseLaunchOptions, ConfigThatTheWorkersCannotRead_IsRefused) {
   EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_CONFIG", path}}),
             absl::StrCat("GRADWIRE_CONFIG: got '", path, "'", kExpected));
   close(ends[0]);
+  EXPECT_EQ(ErrorOf({"--config", "/dev/stdin"}),
+            absl::StrCat("--config: got '/dev/stdin'", kExpected));
   EXPECT_EQ(ErrorOf({"--config", "/dev/null"}), "");
 }
 
@@ -89,6 +91,8 @@ TEST(CountPlaces, Slots_CountUnlessPerHostSaysSo) {
   EXPECT_EQ(CountPlaces(text, 2), 6);
   EXPECT_EQ(CountPlaces(text, 3), 9);
   EXPECT_EQ(CountPlaces("", 3), 0);
+  EXPECT_EQ(CountPlaces("a slots=0\nb slots=many\n", 0), 2);
+  EXPECT_EQ(CountPlaces("a slots=2\r\n\r\nb\r\n", 0), 3);
 }
 
 TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
@@ -100,6 +104,23 @@ TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
   EXPECT_EQ(ParseLaunchOptions({args[0], args[1], args[2], "2"}, {})->options.workers, 2);
   EXPECT_THAT(ErrorOf({args[0], args[1], args[2], "4"}),
               HasSubstr("--workers: got 4, but the hosts of "));
+}
+
+TEST(ParseLaunchOptions, HostfileWithTooManyPlaces_IsRefused) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("hosts"), "a slots=1025\n");
+  EXPECT_THAT(ErrorOf({"--hostfile", dir.File("hosts")}), HasSubstr("--workers: got 1025, but"));
+  EXPECT_EQ(ErrorOf({"--hostfile", dir.File("hosts"), "--workers", "1024"}), "");
+}
+
+TEST(ParseLaunchOptions, VariableThatNobodyKnows_IsAWarning) {
+  const auto parsed = ParseLaunchOptions({}, {{"GRADWIRE_WORKRES", "2"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->warnings, ElementsAre(HasSubstr("GRADWIRE_WORKRES")));
+}
+
+TEST(ParseLaunchOptions, CoordinatorThatAnyHostCouldReach_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--listen", "8.8.8.8:0"}), HasSubstr("--listen: got 8.8.8.8:0: any host"));
 }
 
 TEST(ParseLaunchOptions, HostfileWithoutHosts_IsLeftToTheScript) {
@@ -236,6 +257,9 @@ TEST(ParseLaunchOptions, CertificatesOfTheWorkersAlone_AreRefused) {
   testing::WriteFile(dir.File("c.ini"), "[worker]\ntls-ca = a\n");
   EXPECT_EQ(ErrorOf({"--config", dir.File("c.ini")}),
             absl::StrCat("tls-ca in ", dir.File("c.ini"), kExpected));
+  testing::WriteFile(dir.File("c.ini"), "[worker]\ntls-ca = a\ntls-key = k\n");
+  EXPECT_EQ(ErrorOf({"--config", dir.File("c.ini")}),
+            absl::StrCat("tls-key in ", dir.File("c.ini"), kExpected));
   EXPECT_EQ(ErrorOf({"--tls-cert", "c", "--", "--tls-cert", "of-this-host"}), "");
   EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_TLS_CERT", "c"}}), "");
   EXPECT_EQ(ErrorOf({"--", "--sync", "none", "--tls-cert", "c"}), "");

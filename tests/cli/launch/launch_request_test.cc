@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temp_dir.h"
+
 namespace gradwire {
 namespace {
 
+using ::gradwire::testing::TempDir;
 using ::testing::Contains;
 using ::testing::Not;
 using Json = nlohmann::ordered_json;
@@ -62,9 +65,27 @@ TEST(LaunchRequest, RankOptions_ArePairs) {
 }
 
 TEST(LaunchRequest, WorkersOptionsThatDifferByRank_AreTold) {
-  const Json request = RequestOf({"--", "--log-jsonl", "l", "--metrics", "127.0.0.1:9500"});
+  const Json request = RequestOf(
+      {"--", "--log-jsonl", "l", "--metrics", "127.0.0.1:9500", "--listen", "127.0.0.1:7000"});
+  EXPECT_EQ(request["listen"], "127.0.0.1:7000");
   EXPECT_EQ(request["log_jsonl"], "l");
   EXPECT_EQ(request["metrics"], "127.0.0.1:9500");
+}
+
+TEST(LaunchRequest, FilesOfTheRun_AreTold) {
+  const TempDir dir;
+  testing::WriteFile(dir.File("c.ini"), "");
+  const Json request = RequestOf(
+      {"--summary", "s", "--trace", "t", "--config", dir.File("c.ini"), "--", "--weights", "w"});
+  EXPECT_EQ(request["summary"], "s");
+  EXPECT_EQ(request["trace"], "t");
+  EXPECT_EQ(request["config"], dir.File("c.ini"));
+  EXPECT_EQ(request["weights"], "w");
+}
+
+TEST(LaunchRequest, PlainHttp_IsToldToTheCoordinatorIfItIsOn) {
+  EXPECT_EQ(RequestOf({"--plain-http"})["coordinator"]["plain-http"], "true");
+  EXPECT_FALSE(RequestOf({"--plain-http", "false"})["coordinator"].contains("plain-http"));
 }
 
 TEST(LaunchRequest, LinkSpeed_IsTimeOfAByte) {

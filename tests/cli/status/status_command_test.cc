@@ -38,6 +38,13 @@ TEST(ParseStatusOptions, PlainHttp_NeedsNoCertificates) {
   EXPECT_EQ(ErrorOf({"--tls-cert", "/no/such", "--plain-http"}), "");
 }
 
+TEST(ParseStatusOptions, TokenFileAndJson_ReachTheScript) {
+  const auto parsed = ParseStatusOptions({"--token-file", "t", "--json"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.data["token_file"], "t");
+  EXPECT_EQ(parsed->options.data["json"], true);
+}
+
 TEST(ParseStatusOptions, AddressWithoutPort_IsRefused) {
   EXPECT_THAT(ErrorOf({"localhost"}), HasSubstr("got 'localhost', expected"));
 }
