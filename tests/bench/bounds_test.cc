@@ -48,6 +48,7 @@ TEST(LoadOfAverage, SeveralWorkersOnAHost_ItsLinkCarriesTheirBytesWithOthers) {
   EXPECT_EQ(LoadOfAverage("sharded", 5, 100, 2).host_bytes, 240);  // the last one is alone
   EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).host_bytes, 200);
   EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 2).coordinator_bytes, 400);
+  EXPECT_EQ(LoadOfAverage("coordinator", 4, 100, 9).host_bytes, 400);
   EXPECT_EQ(LoadOfAverage("tree", 8, 100, 2).host_bytes, 200);
   EXPECT_EQ(LoadOfAverage("tree", 8, 100, 4).host_bytes, 100);
   EXPECT_EQ(LoadOfAverage("memory", 4, 100, 2).host_bytes, 0);
@@ -59,6 +60,7 @@ TEST(LoadOfBroadcast, SeveralWorkersOnAHost_TheRingBringsThemOnce) {
   EXPECT_EQ(LoadOfBroadcast("ring", 4, 10, 2).host_bytes, 10);
   EXPECT_EQ(LoadOfBroadcast("sharded", 4, 10, 2).host_bytes, 20);
   EXPECT_EQ(LoadOfBroadcast("ring", 4, 10, 4).host_bytes, 0);
+  EXPECT_EQ(LoadOfBroadcast("gloo", 4, 10, 2).host_bytes, absl::nullopt);
 }
 
 TEST(LoadOfBroadcast, Ring_EachOtherRankGetsThemOnce) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_replace.h"
+#include "common/base/clock.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {
@@ -18,8 +19,9 @@ namespace {
 class FakeExchange : public Exchange {
  public:
   void AddLayout(LayoutId, std::vector<BucketSpec>) override {}
-  void Expect(const BucketKey&, absl::Span<uint8_t> result, absl::Time, Done done) override {
+  void Expect(const BucketKey&, absl::Span<uint8_t> result, absl::Time by, Done done) override {
     result_ = result;
+    deadline = by;
     done_ = std::move(done);
   }
   void Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) override {
@@ -27,12 +29,14 @@ class FakeExchange : public Exchange {
     // One bit of the first value's fraction.
     if (key.step == wrong_step) result_[2] ^= 0x40;
     totals_.bytes_sent += terms.size();
+    totals_.bytes_received += 3 * terms.size();
     done_(key.step == failing_step ? absl::UnavailableError("rank 1 is gone") : absl::OkStatus());
   }
   void Cancel(absl::Status) override {}
   absl::Status Finish(absl::Time) override { return absl::OkStatus(); }
   TransferTotals totals() const override { return totals_; }
 
+  absl::Time deadline;  // of the last Expect
   Step wrong_step{1000};
   Step failing_step{1000};
 
@@ -66,7 +70,24 @@ TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
 
 TEST(CollectiveLoop, Moved_CountsMeasuredIterationsOnly) {
   FakeExchange exchange;
-  EXPECT_EQ(RunAlone(&exchange, Loop(400, 3, 5))->moved.bytes_sent, 2000u);
+  const LoopResult result = *RunAlone(&exchange, Loop(400, 3, 5));
+  EXPECT_EQ(result.moved.bytes_sent, 2000u);
+  EXPECT_EQ(result.moved.bytes_received, 6000u);
+}
+
+TEST(CollectiveLoop, CpuSeconds_CountsTheMeasuredIterations) {
+  FakeExchange exchange;
+  EXPECT_GT(RunAlone(&exchange, Loop(1 << 22, 1, 20))->cpu_seconds, 0);
+}
+
+TEST(CollectiveLoop, Operation_MayTakeAsLongAsAStep) {
+  FakeExchange exchange;
+  LoopOptions options = Loop(400, 1, 1);
+  options.step_timeout = absl::Hours(1);
+  const absl::Time begun = SteadyNow();
+  ASSERT_TRUE(RunAlone(&exchange, options).ok());
+  EXPECT_GE(exchange.deadline, begun + absl::Hours(1));
+  EXPECT_LE(exchange.deadline, SteadyNow() + absl::Hours(1));
 }
 
 // Of this process so far.

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/fold/fold.h"
 
@@ -61,6 +64,17 @@ TEST(Pattern, OneBitOff_IsWrongWhereTheFoldIsPromised) {
   mean[7] = std::nextafter(mean[7], 2.0f);
   EXPECT_EQ(Of(100, 0, "sharded").CountWrong(Step(0), mean, Means(100)), 1u);
   EXPECT_EQ(Of(100, 0, "gloo").CountWrong(Step(0), mean, Means(100)), 0u);
+}
+
+// A few roundings of the type, not a percent of the value.
+TEST(Pattern, ErrorBeyondTheRoundingsOfTheType_IsWrong) {
+  const std::vector<std::pair<std::string, float>> errors = {
+      {"fp32", 2e-6f}, {"fp16", 0.004f}, {"bf16", 0.02f}};
+  for (const auto& [wire, error] : errors) {
+    std::vector<float> mean = MeanOf(Step(0), 1000);
+    for (float& value : mean) value += error;
+    EXPECT_EQ(Of(1000, 0, "gloo", wire).CountWrong(Step(0), mean, Means(1000)), 1000u) << wire;
+  }
 }
 
 TEST(Pattern, ATermMissing_IsWrongInEveryType) {

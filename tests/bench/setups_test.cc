@@ -30,6 +30,7 @@ TEST(CompleteSetups, PeerWithoutPeers_IsRefused) {
 
 TEST(CompleteSetups, DatasetThatPeersCannotRead_IsRefused) {
   std::vector<std::string> chosen = {"gloo-ddp"};
+  EXPECT_TRUE(CompleteSetups(true, "synthetic", &chosen).ok());
   EXPECT_EQ(CompleteSetups(true, "mnist", &chosen).message(),
             "--dataset: got 'mnist', expected cifar10 or synthetic with --peers");
 }
