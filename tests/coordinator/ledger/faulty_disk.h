@@ -22,6 +22,7 @@ class FaultyDisk : public Disk {
   std::atomic<int> failing_syncs{0};  // the next ones fail
   std::atomic<int> syncs{0};          // of segments, successful or not
   std::atomic<int> ledger_syncs{0};   // of the folder of segments
+  std::atomic<int> failing_ledger_syncs{0};
   std::atomic<bool> truncates{true};
 
   absl::StatusOr<std::unique_ptr<DiskFile>> Create(const std::string& path) override {
@@ -41,8 +42,11 @@ class FaultyDisk : public Disk {
     return RealDisk().Remove(path);
   }
   absl::Status SyncFolder(const std::string& path) override {
-    if (absl::EndsWith(path, "/ledger")) ++ledger_syncs;
-    return RealDisk().SyncFolder(path);
+    if (!absl::EndsWith(path, "/ledger")) return RealDisk().SyncFolder(path);
+    ++ledger_syncs;
+    if (failing_ledger_syncs == 0) return RealDisk().SyncFolder(path);
+    --failing_ledger_syncs;
+    return absl::InternalError("input/output error");
   }
 
  private:

@@ -82,6 +82,13 @@ TEST_F(LedgerTest, RecordDurably_NewSegment_ItsFolderIsSynced) {
   EXPECT_EQ(disk_.ledger_syncs, before + 1);
 }
 
+TEST_F(LedgerTest, RecordDurably_FolderOfANewSegmentCannotBeSynced_IsRefused) {
+  Open();
+  disk_.failing_ledger_syncs = 1;
+  EXPECT_TRUE(absl::IsInternal(Begin()));
+  EXPECT_TRUE(absl::IsInternal(Begin()));  // nothing is written after a failed sync
+}
+
 TEST_F(LedgerTest, RecordDurably_Returned_IsInTheFile) {
   Open();
   ASSERT_TRUE(Begin().ok());

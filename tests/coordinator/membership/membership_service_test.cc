@@ -86,6 +86,11 @@ class SpokenSession {
     SetChecksum(0, &message);
     Write(message);
   }
+  v1::CoordinatorMessage Read() {
+    v1::CoordinatorMessage message;
+    EXPECT_TRUE(stream_->Read(&message));
+    return message;
+  }
   void WritesDone() { stream_->WritesDone(); }
   // Reads to the end.
   grpc::Status Finish() {
@@ -178,6 +183,22 @@ std::future<absl::StatusOr<LayoutId>> Declare(Worker& worker, const v1::Layout& 
 
 absl::Status JoinError(Worker& worker, const v1::Hello& hello) {
   return worker.session->Join(hello).status();
+}
+
+// Workers estimate from it how far the clocks are apart.
+TEST_F(MembershipServiceTest, Heartbeat_WithItsTime_IsEchoedWithThatOfTheCoordinator) {
+  SpokenSession spoken(server_.address);
+  spoken.WriteHello();
+  v1::WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_sent(17.5);
+  SetChecksum(1, &heartbeat);
+  const double begun = UnixSeconds(absl::Now());
+  spoken.Write(heartbeat);
+  const v1::CoordinatorMessage message = spoken.Read();
+  ASSERT_TRUE(message.has_echo()) << message.ShortDebugString();
+  EXPECT_EQ(message.echo().sent(), 17.5);
+  EXPECT_GE(message.echo().received(), begun);
+  EXPECT_LE(message.echo().received(), UnixSeconds(absl::Now()));
 }
 
 // It has room for 16 that are silent, and for two of each worker.
