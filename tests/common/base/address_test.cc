@@ -1,6 +1,9 @@
 #include "common/base/address.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,7 +22,15 @@ TEST(ParseHostPort, Ipv6_LosesItsBrackets) {
   EXPECT_EQ(address.port, 0);
 }
 
-TEST(ParseHostPort, Name_IsKept) { EXPECT_EQ(ParseHostPort("node0:1").value().host, "node0"); }
+TEST(ParseHostPort, Name_IsKept) {
+  for (const char* name : {"node0", "node_0.lab-2"}) {
+    EXPECT_EQ(ParseHostPort(absl::StrCat(name, ":1")).value().host, name);
+  }
+}
+
+TEST(ParseHostPort, Ipv6WithAZone_KeepsIt) {
+  EXPECT_EQ(ParseHostPort("[fe80::1%eth0]:7").value().host, "fe80::1%eth0");
+}
 
 TEST(ParseHostPort, OtherForm_ShowsTheText) {
   for (const char* text : {"", "29400", "host", ":29400", "host:", "host:x", "host:65536",
@@ -69,6 +80,28 @@ TEST(ReachableAt, AllAddresses_HostOfTheOther) {
 
 TEST(ReachableAt, OneAddress_AsItIs) {
   EXPECT_EQ(ReachableAt("127.0.0.1:9400", "10.10.1.2:4711"), "127.0.0.1:9400");
+}
+
+TEST(ReachableAt, OtherIsNotKnown_AsItIs) {
+  EXPECT_EQ(ReachableAt("0.0.0.0:9400", ""), "0.0.0.0:9400");
+}
+
+TEST(DescriptorLimits, RaiseDescriptorLimit_LowLimit_IsEnoughAndNotMoreThanAllowed) {
+  rlimit old = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit low = old;
+  low.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const size_t before = DescriptorLimit();
+  RaiseDescriptorLimit();
+  rlimit raised = {};
+  getrlimit(RLIMIT_NOFILE, &raised);
+  const size_t after = DescriptorLimit();
+  setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(before, 256u);
+  EXPECT_EQ(raised.rlim_cur, std::min<rlim_t>(old.rlim_max, 65536));
+  EXPECT_EQ(raised.rlim_max, old.rlim_max);
+  EXPECT_EQ(after, raised.rlim_cur);
 }
 
 }  // namespace

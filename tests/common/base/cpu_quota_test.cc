@@ -47,6 +47,33 @@ TEST_F(CpuQuotaTest, FindCpuQuota_GroupAroundIsTighter_ItCounts) {
   EXPECT_EQ(quota->group, "/pod");
 }
 
+TEST_F(CpuQuotaTest, FindCpuQuota_GroupAroundIsLooser_OwnCounts) {
+  Write("pod/cpu.max", "400000 100000");
+  Write("pod/container/cpu.max", "150000 100000");
+  const auto quota = FindCpuQuota("0::/pod/container\n", mounted());
+  ASSERT_TRUE(quota);
+  EXPECT_EQ(quota->cores, 1.5);
+  EXPECT_EQ(quota->group, "/pod/container");
+}
+
+// Version 2 beside version 1, as systemd mounts both.
+TEST_F(CpuQuotaTest, FindCpuQuota_Version2BesideVersion1_GivesCores) {
+  Write("unified/job/cpu.max", "250000 100000");
+  EXPECT_EQ(FindCpuQuota("0::/job\n", mounted())->cores, 2.5);
+}
+
+TEST_F(CpuQuotaTest, FindCpuQuota_Version1MountedByTheNameOfTheController_GivesCores) {
+  Write("cpu/job/cpu.cfs_quota_us", "150000");
+  Write("cpu/job/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(FindCpuQuota("4:cpu,cpuacct:/job\n", mounted())->cores, 1.5);
+}
+
+// As of some container engines.
+TEST_F(CpuQuotaTest, FindCpuQuota_NameOfTheGroupHasColons_IsWhole) {
+  Write("slice:engine:1/cpu.max", "250000 100000");
+  EXPECT_EQ(FindCpuQuota("0::/slice:engine:1\n", mounted())->group, "/slice:engine:1");
+}
+
 TEST_F(CpuQuotaTest, FindCpuQuota_ContainerSeesItsGroupAsRoot_ItCounts) {
   Write("cpu.max", "300000 100000");
   EXPECT_EQ(FindCpuQuota("0::/not/there\n", mounted())->cores, 3);

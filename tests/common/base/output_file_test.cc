@@ -229,6 +229,38 @@ TEST(CheckWritable, Folder_IsRefused) {
             absl::InvalidArgumentError("cannot write " + dir.path() + ": is a directory"));
 }
 
+// Else a summary of an earlier run would pass for that of this one.
+TEST(MarkOf, OtherFileBytesOrTime_AreToldApart) {
+  const TempDir dir;
+  const std::string path = dir.File("out");
+  const auto write = [&path](const char* text, int second) {
+    WriteFile(path, text);
+    const timespec times[] = {{second, 0}, {second, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  };
+  write("old", 1);
+  const absl::optional<FileMark> old = MarkOf(path);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_TRUE(old == MarkOf(path));
+  write("new", 2);
+  EXPECT_FALSE(old == MarkOf(path));
+  write("longer", 1);
+  EXPECT_FALSE(old == MarkOf(path));
+  std::filesystem::rename(path, dir.File("moved"));
+  write("old", 1);
+  EXPECT_FALSE(old == MarkOf(path));
+}
+
+TEST(MarkOf, WhatIsNoFileOrADescriptor_HasNone) {
+  const TempDir dir;
+  EXPECT_FALSE(MarkOf(dir.path()).has_value());
+  EXPECT_FALSE(MarkOf(dir.File("none")).has_value());
+  EXPECT_FALSE(MarkOf("/dev/null").has_value());
+  const int fd = open(dir.File("out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  EXPECT_FALSE(MarkOf("/dev/fd/" + std::to_string(fd)).has_value());
+  close(fd);
+}
+
 TEST(PathOfRankTest, PathOfRank_Placeholder_BecomesTheRank) {
   EXPECT_EQ(PathOfRank("log-{rank}.jsonl", Rank(3)), "log-3.jsonl");
 }
