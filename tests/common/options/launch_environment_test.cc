@@ -152,6 +152,27 @@ TEST(DetectLaunchEnvironment, SlurmStep_CountsMoreThanTheJob) {
   EXPECT_EQ(VariableFor(found, "coordinator"), "SLURM_STEP_NODELIST and MASTER_PORT");
 }
 
+TEST(DetectLaunchEnvironment, SlurmWithoutAStep_NodesOfTheJobCount) {
+  const LaunchEnvironment found = DetectLaunchEnvironment(
+      {{"SLURM_PROCID", "2"}, {"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_NODELIST", "c,d"}});
+  EXPECT_EQ(TextOf(found, "coordinator"), "a:29400");
+  EXPECT_EQ(VariableFor(found, "coordinator"), "SLURM_JOB_NODELIST");
+}
+
+TEST(DetectLaunchEnvironment, SlurmNodeIsNotKnown_TasksPerNodeOfTheJobCount) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"SLURM_PROCID", "2"},
+                                                           {"SLURM_STEP_TASKS_PER_NODE", "3,1"},
+                                                           {"SLURM_NTASKS_PER_NODE", "2"}});
+  EXPECT_EQ(TextOf(found, "local-world-size"), "2");
+  EXPECT_EQ(VariableFor(found, "local-world-size"), "SLURM_NTASKS_PER_NODE");
+}
+
+TEST(DetectLaunchEnvironment, MasterAddressAndThatOfKubeflow_TheFirstWins) {
+  EXPECT_EQ(
+      TextOf(DetectLaunchEnvironment(Torchrun("h", {{"PET_MASTER_ADDR", "other"}})), "coordinator"),
+      "h:29400");
+}
+
 TEST(DetectLaunchEnvironment, SlurmTasksBroken_ArePassedOnForTheMessage) {
   const LaunchEnvironment found = DetectLaunchEnvironment(
       {{"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x"}, {"SLURM_NODEID", "0"}});

@@ -1,11 +1,15 @@
 #include "common/options/option_parser.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
 
 #include "common/base/status_util.h"
+#include "common/fold/kernels.h"
+#include "common/wire/protocol.h"
+#include "common/wire/xxh3.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
@@ -258,8 +262,13 @@ TEST_F(OptionParserTest, Parse_OptionOfAnotherLauncher_NamesOursIfThereIsOne) {
   int workers = 0;
   parser_.Add("workers", "N", "processes", Integer(&workers, 1));
   EXPECT_EQ(ErrorOf({"-np", "4"}), "unknown option -np; did you mean --workers?");
-  EXPECT_EQ(ErrorOf({"--nproc_per_node=4"}),
-            "unknown option --nproc_per_node; did you mean --workers?");
+  std::string file;
+  parser_.Add("hostfile", "FILE", "hosts", Text(&file));
+  for (const char* theirs : {"-n", "--nproc_per_node", "--nproc-per-node"}) {
+    EXPECT_EQ(ErrorOf({theirs, "4"}),
+              std::string("unknown option ") + theirs + "; did you mean --workers?");
+  }
+  EXPECT_EQ(ErrorOf({"--machinefile=f"}), "unknown option --machinefile; did you mean --hostfile?");
 }
 
 TEST_F(OptionParserTest, Parse_UnknownOptionFarFromAll_NamesNone) {
@@ -346,6 +355,11 @@ TEST_F(OptionParserTest, Parse_Version_PrintsProgramAndBuild) {
     // With a value behind it.
     EXPECT_THAT(parser_.print(), ContainsRegex(std::string("\n  ") + fact + " +[^ \n]"));
   }
+  EXPECT_THAT(parser_.print(),
+              HasSubstr("\n  protocol     " + std::to_string(kProtocolVersion) + "\n"));
+  EXPECT_THAT(parser_.print(), HasSubstr("\n  gRPC         " + grpc::Version() + "\n"));
+  EXPECT_THAT(parser_.print(), HasSubstr(std::string("\n  instructions ") + KernelsInUse().name +
+                                         " (sums), " + Xxh3InUse().name + " (checksums)\n"));
 }
 
 TEST_F(OptionParserTest, InForce_OneLayer_IsRefused) {
@@ -357,6 +371,8 @@ TEST_F(OptionParserTest, InForce_OneLayer_IsRefused) {
 TEST_F(OptionParserTest, InForce_TwoLayers_StrongerCounts) {
   ASSERT_TRUE(parser_.Parse({"--evaluate"}, {{"GRADWIRE_BATCH_SIZE", "2"}}).ok());
   EXPECT_EQ(*parser_.InForce("batch-size", "evaluate"), "evaluate");
+  EXPECT_EQ(*parser_.InForce("evaluate", "batch-size"), "evaluate");
+  EXPECT_EQ(*parser_.InForce("batch-size", "model"), "batch-size");
 }
 
 TEST_F(OptionParserTest, InForce_NoneGiven_IsEmpty) {

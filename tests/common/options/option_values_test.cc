@@ -32,6 +32,14 @@ TEST(OptionValues, Integer_LargestSeed_IsTaken) {
   EXPECT_EQ(field, UINT64_MAX);
 }
 
+TEST(OptionValues, Integer_LeastAndMost_AreTaken) {
+  int field = 7;
+  const OptionValue value = Integer(&field, 3, 9);
+  for (const char* text : {"3", "9"}) EXPECT_TRUE(value.set(text).ok()) << text;
+  EXPECT_EQ(field, 9);
+  EXPECT_FALSE(value.set("2").ok());
+}
+
 TEST(OptionValues, RealAbove_Bound_IsRefused) {
   double field = 1;
   EXPECT_EQ(RealAbove(&field, 0).set("0").message(), "got '0', expected a number above 0");
@@ -70,11 +78,34 @@ TEST(OptionValues, RealFromBelow_UpperBound_IsRefused) {
             "got '1', expected a number of 0 or more and below 1");
 }
 
+TEST(OptionValues, RealFromBelow_LowerBound_IsTakenAndNothingBelow) {
+  double field = 0.5;
+  const OptionValue value = RealFromBelow(&field, 0, 1);
+  ASSERT_TRUE(value.set("0").ok());
+  EXPECT_EQ(field, 0);
+  EXPECT_FALSE(value.set("-0.1").ok());
+}
+
+TEST(OptionValues, RealBetween_Bounds_AreRefused) {
+  double field = 0.5;
+  const OptionValue value = RealBetween(&field, 0, 1);
+  ASSERT_TRUE(value.set("0.25").ok());
+  for (const char* text : {"0", "1"}) {
+    EXPECT_EQ(value.set(text).message(),
+              std::string("got '") + text + "', expected a number above 0 and below 1");
+  }
+  EXPECT_EQ(field, 0.25);
+}
+
 TEST(OptionValues, Switch_Words_AreUnderstood) {
   bool field = true;
   ASSERT_TRUE(Switch(&field).set("False").ok());
   EXPECT_FALSE(field);
   ASSERT_TRUE(Switch(&field).set("1").ok());
+  EXPECT_TRUE(field);
+  ASSERT_TRUE(Switch(&field).set("OFF").ok());
+  EXPECT_FALSE(field);
+  ASSERT_TRUE(Switch(&field).set("on").ok());
   EXPECT_TRUE(field);
 }
 
@@ -99,6 +130,7 @@ TEST(OptionValues, ConnectAddress_PortZero_IsRefused) {
   std::string field;
   EXPECT_EQ(ConnectAddress(&field).set("host:0").message(),
             "got 'host:0', expected HOST:PORT with a port from 1 to 65535");
+  EXPECT_TRUE(ConnectAddress(&field).set("host:1").ok());
 }
 
 TEST(OptionValues, ListenAddress_PortZero_IsTaken) {
