@@ -16,6 +16,7 @@ Manifest Full() {
   manifest.part_bytes = 64;
   manifest.file_bytes = 512;
   manifest.epoch = 3;
+  manifest.threads = 5;
   manifest.finished = true;
   manifest.optimizer.groups.push_back({{{"lr", 0.2}}, {2, 0}});
   manifest.ledger = Manifest::Ledger{17, 0xfedcba9876543210};
@@ -41,6 +42,14 @@ TEST(Manifest, Parse_WrittenOne_HasAllFields) {
   const absl::StatusOr<Manifest> read = ParseManifest(WriteManifest(Full()));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->step, 1200);
+  EXPECT_EQ(read->version, "0.2.0");
+  EXPECT_EQ(read->run_id, Full().run_id);
+  EXPECT_EQ(read->steps_per_epoch, 10);
+  EXPECT_EQ(read->total_steps, 100);
+  EXPECT_EQ(read->world_size, 2);
+  EXPECT_EQ(read->threads, 5);
+  EXPECT_EQ(read->part_bytes, 64);
+  EXPECT_EQ(read->file_bytes, 512);
   EXPECT_EQ(read->epoch, 3u);
   EXPECT_TRUE(read->finished);
   EXPECT_EQ(read->time, Full().time);
@@ -53,6 +62,11 @@ TEST(Manifest, Parse_WrittenOne_HasAllFields) {
   EXPECT_EQ(read->digests, Full().digests);
   EXPECT_EQ(read->ledger->number, 17u);
   EXPECT_EQ(read->ledger->chain, 0xfedcba9876543210);
+  ASSERT_EQ(read->files.size(), 1u);
+  EXPECT_EQ(read->files[0].name, Full().files[0].name);
+  EXPECT_EQ(read->files[0].section, "model");
+  EXPECT_EQ(read->files[0].bytes, 700);
+  EXPECT_EQ(read->files[0].header_hash, 5u);
   EXPECT_EQ(read->files[0].parts, Full().files[0].parts);
   EXPECT_EQ(WriteManifest(*read), WriteManifest(Full()));
 }

@@ -47,6 +47,16 @@ TEST(OptimizerGroups, Make_EachRankHasItsOwn_SaysSo) {
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("because each rank has its own"));
 }
 
+TEST(OptimizerGroups, Make_OptimizerThatPyTorchLacksOrWithoutARate_IsRefused) {
+  const auto error_of = [](const ManifestOptimizer& optimizer) {
+    return std::string(MakeOptimizerGroups(optimizer, 1).status().message());
+  };
+  EXPECT_THAT(error_of({"lion", {{{{"lr", 0.1}}, {}}}}),
+              HasSubstr("got 'lion', expected sgd, adam"));
+  EXPECT_THAT(error_of({"sgd", {{{{"momentum", 0.9}}, {}}}}),
+              HasSubstr("no 'lr' of its optimizer"));
+}
+
 // Its place is after those of the checkpoint's tensors.
 TEST(OptimizerGroups, Make_ParameterWithoutElements_HasANumber) {
   const auto made = MakeOptimizerGroups(GroupsOf({2, 0}, {1}), 2);
@@ -64,7 +74,14 @@ TEST(OptimizerGroups, Make_OptionsThatTheRunDoesNotTell_AreTheDefaultsOfTorch) {
   const auto option = [](const char* name, double value) {
     return HasSubstr(PickledText(name) + PickledReal(value));
   };
+  for (const char* name : {"momentum", "dampening", "weight_decay"}) {
+    EXPECT_THAT(groups_of("sgd"), option(name, 0)) << name;
+  }
   EXPECT_THAT(groups_of("adam"), option("weight_decay", 0));
+  EXPECT_THAT(groups_of("adam"), option("eps", 1e-8));
+  EXPECT_THAT(groups_of("adam"), HasSubstr(PickledText("betas") +
+                                           PickledTuple({PickledReal(0.9), PickledReal(0.999)})));
+  EXPECT_THAT(groups_of("adamw"), option("eps", 1e-8));
   EXPECT_THAT(groups_of("adamw"), option("weight_decay", 0.01));
   EXPECT_THAT(groups_of("adamw"), HasSubstr(PickledText("betas") +
                                             PickledTuple({PickledReal(0.9), PickledReal(0.999)})));

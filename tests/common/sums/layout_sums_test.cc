@@ -185,6 +185,22 @@ TEST_F(LayoutSumsTest, Receiving_TermsOfOnePiece_NeverReceives) {
   }
 }
 
+// Checkpoints name what an aggregator keeps by its place.
+TEST_F(LayoutSumsTest, MeanResiduals_ShareOfTwo_OwnPiecesOfCodedBucketsByTheirFirstElement) {
+  const TestTerms terms({{40000, v1::DTYPE_FLOAT32}, {40000, v1::DTYPE_INT8}, {9, v1::DTYPE_BYTES}},
+                        16384);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, {2, {0}});
+  const std::vector<MeanResidual> residuals = sums.MeanResiduals();
+  ASSERT_THAT(residuals, SizeIs(2));  // of four; bucket 1 begins at the second owner
+  for (const MeanResidual& residual : residuals) EXPECT_EQ(residual.bucket, Bucket(1));
+  EXPECT_EQ(residuals[0].first, 3072u);
+  EXPECT_EQ(residuals[0].values.size(), 3072u);
+  EXPECT_EQ(residuals[1].first, 9216u);
+  EXPECT_EQ(residuals[1].values.size(), 784u);
+  LayoutSums others(LayoutId(0), terms.view, terms.buckets, {2, {1}});
+  EXPECT_EQ(others.MeanResiduals().front().first, 0u);
+}
+
 // Of three pieces the first owner has two, the second one has one.
 TEST_F(LayoutSumsTest, HasPieceFor_ShareOfTwo_ItsOwnPiecesAlone) {
   const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}}, 256);
