@@ -95,9 +95,12 @@ class AggregationServiceTest : public ::testing::Test {
   const TestTerms terms_;
   const View view_;
   uint64_t step_ = 0;
-  AggregationTimes last_;        // of the last iteration that counts
-  std::atomic<int> errors_ = 0;  // that calls ended with
-  AggregationService service_{{nullptr, nullptr, [this](absl::StatusCode) { ++errors_; }}};
+  AggregationTimes last_;                          // of the last iteration that counts
+  std::atomic<int> errors_ = 0;                    // that calls ended with
+  std::atomic<uint64_t> received_ = 0, sent_ = 0;  // bytes of payloads
+  AggregationService service_{{[this](uint64_t bytes) { received_ += bytes; },
+                               [this](uint64_t bytes) { sent_ += bytes; },
+                               [this](absl::StatusCode) { ++errors_; }}};
   const std::shared_ptr<Aggregator> aggregator_;
   GrpcServer server_;
   const std::shared_ptr<grpc::Channel> channel_;
@@ -148,6 +151,27 @@ TEST_F(AggregationServiceTest, Missing_OfTwoLayouts_TheRanksOfTheOneThatWasAsked
   EXPECT_THAT(missing(0, 0), ::testing::ElementsAre(1, 2));
   EXPECT_THAT(missing(1, 0), ::testing::ElementsAre(0, 2));
   EXPECT_THAT(missing(1, 1), ::testing::IsEmpty());
+}
+
+// The coordinator's metrics show them.
+TEST_F(AggregationServiceTest, Observer_OneChunkInAndAllMeansOut_HearsOfTheBytesOfEachWay) {
+  AddStep();
+  grpc::ClientContext reads;
+  const auto reader = stub_->Scatter(&reads, Request());
+  v1::Chunk mean;
+  for (uint64_t bytes = 0; bytes < kBucketBytes; bytes += kMeanBytes) {
+    ASSERT_TRUE(reader->Read(&mean));
+  }
+  grpc::ClientContext context;
+  v1::GatherReply reply;
+  const auto writer = stub_->Gather(&context, &reply);
+  writer->Write(FirstChunk());
+  writer->WritesDone();
+  EXPECT_TRUE(writer->Finish().ok());
+  reads.TryCancel();
+  server_.Shutdown();  // once all calls have ended
+  EXPECT_EQ(received_, kMeanBytes);
+  EXPECT_EQ(sent_, kBucketBytes);
 }
 
 // This service has no memory in common with anybody.

@@ -456,6 +456,16 @@ TEST_F(AggregatorTest, Add_SeveralShares_StepIsOverWithAllOfThem) {
   AddAll({terms_.MakeChunk(0, 0, 1, 0), terms_.MakeChunk(1, 1, 0, 0)}, &aggregator);
 }
 
+// Else all workers would wait for answers that never come.
+TEST_F(AggregatorTest, Add_ServedModelHasNoOptimizer_ReadersGetTheReason) {
+  v1::Serving serving;
+  serving.set_optimizer("no such optimizer");
+  aggregator_.AddLayout(LayoutId(1), terms_.buckets, serving);
+  const absl::Status added = aggregator_.Add(InLayout(1, terms_.MakeChunk(0, 0, 0, 0))).status();
+  EXPECT_EQ(added.code(), absl::StatusCode::kFailedPrecondition) << added;
+  EXPECT_EQ(aggregator_.Next(&cursor_, SteadyNow()).status(), added);
+}
+
 TEST_F(AggregatorTest, Add_PieceOfAnotherShare_InvalidArgument) {
   Aggregator aggregator(terms_.view, {4, {0, 1}}, AggregatorHooks());
   aggregator.AddLayout(LayoutId(0), terms_.buckets);

@@ -159,6 +159,17 @@ INSTANTIATE_TEST_SUITE_P(MetricsServer, BadAddressTest,
                                            BadAddress("Negative", "127.0.0.1:-1")),
                          [](const auto& info) { return info.param.first; });
 
+TEST(MetricsServer, Request_NamesThatWereConfigured_AreAnsweredAndNoOthers) {
+  const auto server = *MetricsServer::Start("127.0.0.1:0", std::make_shared<prometheus::Registry>(),
+                                            [] { return true; }, nullptr, {"runs.example.com"});
+  const auto code_of = [&server](const std::string& host) {
+    const std::string request = absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", host, "\r\n\r\n");
+    return testing::Exchange(server->address(), request, /*half_close=*/false)->substr(9, 3);
+  };
+  EXPECT_EQ(code_of("runs.example.com:9400"), "200");
+  EXPECT_EQ(code_of("other.example.com:9400"), "421");
+}
+
 TEST(MetricsServerPages, Get_PageOfTheOwner_WithPathQueryAndHost) {
   WorkerMetrics metrics("all-reduce", "ring");
   const auto pages = [](const PageRequest& request) -> absl::optional<Page> {
