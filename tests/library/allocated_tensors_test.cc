@@ -113,6 +113,16 @@ TEST(AllocatedTensors, AllReduce_OfOne_ChangesItInPlace) {
   });
 }
 
+// It is averaged like any other tensor.
+TEST(AllocatedTensors, AllReduce_OfATransposedView_ChangesItInPlace) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor tensor = group->allocate({2, 3});
+    tensor.copy_(torch::arange(6, torch::kFloat).view({2, 3}) + 2 * group->rank());
+    group->all_reduce(tensor.t(), ReduceOp::kMean);
+    EXPECT_TRUE(torch::equal(tensor, torch::arange(1, 7, torch::kFloat).view({2, 3}))) << tensor;
+  });
+}
+
 TEST(AllocatedTensors, Mean_OfAView_HasItsShape) {
   RunRanksWell(2, [](const auto& group) {
     torch::Tensor tensor = group->allocate({2, 3, 4});
@@ -123,8 +133,9 @@ TEST(AllocatedTensors, Mean_OfAView_HasItsShape) {
 
 TEST(AllocatedTensors, Mean_OfAnotherTensorOrAPart_InvalidArgumentAndTheRunGoesOn) {
   RunRanksWell(2, [](const auto& group) {
-    torch::Tensor tensor = group->allocate({8});
-    for (const torch::Tensor& wrong : {torch::ones({8}), tensor.narrow(0, 0, 4), torch::Tensor()}) {
+    torch::Tensor tensor = group->allocate({2, 4});
+    for (const torch::Tensor& wrong : {torch::ones({2, 4}), tensor.narrow(0, 0, 1), tensor.t(),
+                                       tensor.view(torch::kInt), torch::Tensor()}) {
       try {
         group->mean(wrong);
         ADD_FAILURE() << "expected an Error";

@@ -1,17 +1,27 @@
 #include <gmock/gmock.h>
 #include <gradwire/ddp.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
+#include "common/base/clock.h"
+#include "common/rpc/channel.h"
+#include "gradwire/v1/status.grpc.pb.h"
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
 #include "tests/support/sockets.h"
@@ -24,6 +34,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kRanks = 2;
 
@@ -301,6 +312,17 @@ TEST(Ddp, Construct_NullPointer_InvalidArgument) {
   EXPECT_THAT(ends[1]->what(), HasSubstr("got no module"));
 }
 
+TEST(Ddp, NothingToTrain_InvalidArgument) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    Net net(0);
+    for (torch::Tensor& parameter : net->parameters()) parameter.set_requires_grad(false);
+    DistributedDataParallel ddp(net, group);
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[0]->what(), HasSubstr("without a parameter that requires a gradient"));
+}
+
 TEST(Ddp, DoubleParameter_InvalidArgumentWithItsName) {
   const Ends ends = RunRanks(1, [](const auto& group) {
     torch::nn::Linear net(2, 2);
@@ -541,6 +563,145 @@ TEST(Ddp, Trace_SeveralRanks_EachHasAFileWithThePartsOfItsSteps) {
                                    "wait 1"));
     EXPECT_THAT(kinds, Contains("transfer"));
   }
+}
+
+// Returns the coordinator's page as JSON, once all ranks have done so many steps.
+nlohmann::json PageAfter(const std::string& page, int steps) {
+  nlohmann::json status;
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  const auto is_done = [steps](const auto& rank) { return rank["steps_done"] == steps; };
+  do {
+    status = nlohmann::json::parse(HttpGet(page, "/status.json").value().body);
+  } while (!absl::c_all_of(status["ranks"], is_done) && SteadyNow() < deadline);
+  return status;
+}
+
+v1::StatusReply StatusOf(const std::string& address) {
+  grpc::ClientContext context;
+  v1::StatusReply reply;
+  const auto stub = v1::Status::NewStub(MakeChannel(address));
+  const grpc::Status status = stub->Get(&context, {}, &reply);
+  EXPECT_TRUE(status.ok()) << address << ": " << status.error_message();
+  return reply;
+}
+
+// Runs two ranks that host a page. Calls `look` on rank 0 after three steps, before the end.
+void RunWithPage(const GroupOptions& options,
+                 const std::function<void(const nlohmann::json& status)>& look) {
+  GroupOptions of_run = options;
+  of_run.coordinator = UnusedAddress();
+  of_run.coordinator_metrics = "127.0.0.1:0";
+  of_run.world_size = kRanks;
+  const auto train = [&](int rank) {
+    GroupOptions own = of_run;
+    own.rank = rank;
+    if (rank == 1) {
+      own.metrics = "127.0.0.1:0";
+      own.listen = "127.0.0.2:0";
+      own.advertise = "127.0.0.2";
+    }
+    const auto group = init_process_group(own);
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    for (int step = 0; step < 3; ++step) {
+      ddp.report_loss(step + 0.25 * rank, 5);
+      LossOf(net, BatchOf(step)).backward();
+    }
+    if (rank == 0) look(PageAfter(group->page(), 3));
+    group->barrier();  // so that rank 1 is there until then
+    group->close();
+  };
+  auto other = std::async(std::launch::async, [&train] { train(1); });
+  train(0);
+  other.get();
+}
+
+TEST(Ddp, Page_AfterSomeSteps_ShowsTheSettingsAndEachRank) {
+  GroupOptions options;
+  options.name = "my program";
+  options.backend = "ring";
+  options.wire = "bf16";
+  RunWithPage(options, [](const nlohmann::json& status) {
+    EXPECT_EQ(status["settings"], nlohmann::json::parse(R"({
+        "sync": "ddp", "backend": "ring", "wire": "bf16", "compress": "none",
+        "compress-warmup": "0", "model": "my program", "optimizer": "of the program"})"));
+    for (const int rank : {0, 1}) {
+      const nlohmann::json& shown = status["ranks"][static_cast<size_t>(rank)];
+      EXPECT_EQ(shown["pid"], getpid());
+      EXPECT_EQ(shown["loss"], 2 + 0.25 * rank);
+      EXPECT_EQ(shown["samples"], 5);
+      EXPECT_GT(shown["peak_memory_bytes"], 1e6);
+      EXPECT_EQ(shown["metrics"] == "", rank == 0);
+    }
+    EXPECT_THAT(status["ranks"][1]["address"].get<std::string>(), StartsWith("127.0.0.2:"));
+    const std::string metrics = status["ranks"][1]["metrics"];
+    EXPECT_EQ(HttpGet(metrics, "/readyz").value().code, 200);
+    EXPECT_THAT(HttpGet(metrics, "/metrics").value().body,
+                AllOf(HasSubstr("\ngradwire_workers 2\n"), HasSubstr("\ngradwire_generation 1\n"),
+                      HasSubstr("\ngradwire_step 2\n")));
+  });
+}
+
+// Returns the number of connections that peers have made to a server of this host.
+int ConnectionsTo(const std::string& address) {
+  const int port = std::stoi(address.substr(address.rfind(':') + 1));
+  int connections = 0;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state;
+      words >> number >> local >> remote >> state;
+      const bool is_open = state == "01";
+      if (is_open && std::stoi(local.substr(local.find(':') + 1), nullptr, 16) == port) {
+        ++connections;
+      }
+    }
+  }
+  return connections;
+}
+
+TEST(Ddp, SeveralConnections_AreMadeToEachPeer) {
+  std::vector<int> made;
+  for (const int connections : {1, 4}) {
+    GroupOptions options;
+    options.backend = "sharded";
+    options.shared_memory = "off";
+    options.connections = connections;
+    RunWithPage(options, [&made](const nlohmann::json& status) {
+      made.push_back(ConnectionsTo(status["ranks"][1]["address"]));
+    });
+  }
+  EXPECT_EQ(made[1] - made[0], 3) << made[0];
+}
+
+TEST(Ddp, Status_OfARank_IsThatOfItsPartInTheRun) {
+  GroupOptions options;
+  options.name = "my program";
+  RunWithPage(options, [](const nlohmann::json& status) {
+    v1::StatusReply reply;
+    const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+    do {  // the coordinator hears of a step first
+      reply = StatusOf(status["ranks"][1]["address"]);
+    } while (reply.ranks_size() == 1 && reply.ranks(0).steps_done() < 3 && SteadyNow() < deadline);
+    EXPECT_EQ(reply.program(), "my program");
+    EXPECT_EQ(reply.version(), GRADWIRE_VERSION);
+    EXPECT_EQ(absl::BytesToHexString(reply.run_id()), status["run"]);
+    EXPECT_EQ(reply.epoch(), status["epoch"]);
+    EXPECT_EQ(reply.generation(), status["generation"]);
+    EXPECT_EQ(reply.world_size(), kRanks);
+    EXPECT_EQ(reply.state(), "running");
+    ASSERT_EQ(reply.ranks_size(), 1);
+    const v1::RankStatus& rank = reply.ranks(0);
+    EXPECT_EQ(rank.rank(), 1u);
+    EXPECT_EQ(rank.address(), status["ranks"][1]["address"]);
+    EXPECT_EQ(rank.steps_done(), 3u);
+    EXPECT_EQ(rank.last_step().step(), 2u);
+    EXPECT_EQ(rank.last_step().rank(), 1u);
+    EXPECT_EQ(rank.last_step().loss(), 2.25);
+    EXPECT_EQ(rank.last_step().generation(), status["generation"]);
+    EXPECT_NEAR(rank.last_step().time(), UnixSeconds(absl::Now()), 60);
+  });
 }
 
 TEST(Ddp, Destroyed_Backward_StaysLocal) {

@@ -229,6 +229,12 @@ TEST(ReadGroupSettings, AddressThatAnyHostCouldReach_IsRefusedUnlessAskedFor) {
   }
 }
 
+TEST(ReadGroupSettings, MetricsOff_AreNotServed) {
+  GroupOptions options;
+  options.metrics = "off";
+  EXPECT_EQ(ReadGroupSettings(options, {})->metrics, "");
+}
+
 TEST(ReadGroupSettings, CertificateWithABackEndOfPlainConnections_IsRefused) {
   GroupOptions options;
   options.coordinator = "127.0.0.1:29400";

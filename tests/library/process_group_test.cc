@@ -4,7 +4,10 @@
 #include <signal.h>
 
 #include <functional>
+#include <future>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/library/ranks.h"
@@ -253,6 +256,52 @@ TEST(ProcessGroup, AllReduce_OtherShapeOnOneRank_ErrorOnAll) {
   }
 }
 
+// The bytes are as many, but have another meaning.
+TEST(ProcessGroup, Collectives_OtherTypeOnOneRank_ErrorOnAll) {
+  const auto of_rank = [](int rank) {
+    return torch::ones({3}, rank == 0 ? torch::kFloat : torch::kInt);
+  };
+  for (const bool gathers : {false, true}) {
+    const Ends ends = RunRanks(2, [&](const auto& group) {
+      torch::Tensor tensor = of_rank(group->rank());
+      if (gathers) {
+        group->all_gather(tensor);
+      } else {
+        group->broadcast(tensor);
+        group->barrier();  // the root learns of it here
+      }
+    });
+    for (const auto& end : ends) {
+      ASSERT_TRUE(end.has_value()) << gathers;
+      EXPECT_THAT(end->what(), HasSubstr("called another collective")) << gathers;
+    }
+  }
+}
+
+TEST(ProcessGroup, Collectives_UndefinedOrSparseTensor_InvalidArgumentAndTheGroupGoesOn) {
+  RunRanksWell(2, [](const auto& group) {
+    const std::pair<torch::Tensor, std::string> wrongs[] = {
+        {torch::Tensor(), "got an undefined tensor"},
+        {torch::eye(3).to_sparse(), "got a sparse tensor"}};
+    for (const auto& [tensor, expected] : wrongs) {
+      const std::vector<std::function<void()>> calls = {
+          [&, wrong = tensor] { group->all_reduce(wrong); },
+          [&, wrong = tensor] { group->broadcast(wrong); },
+          [&, wrong = tensor] { group->all_gather(wrong); }};
+      for (const auto& call : calls) {
+        try {
+          call();
+          ADD_FAILURE() << "expected an Error";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+          EXPECT_THAT(error.what(), HasSubstr(expected));
+        }
+      }
+    }
+    group->barrier();
+  });
+}
+
 TEST(ProcessGroup, Broadcast_EachRoot_AllGetItsValues) {
   RunRanksWell(kRanks, [](const auto& group) {
     for (int root = 0; root < kRanks; ++root) {
@@ -370,6 +419,26 @@ TEST(ProcessGroup, Closed_Collective_FailedPrecondition) {
   });
   ASSERT_TRUE(ends[0].has_value());
   EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition);
+}
+
+// As of a program that returns from main.
+TEST(ProcessGroup, Destroyed_WithoutClose_RunEndsWell) {
+  GroupOptions options;
+  options.coordinator = UnusedAddress();
+  options.coordinator_metrics = "off";
+  options.world_size = 2;
+  const auto join = [options](int rank) {
+    GroupOptions own = options;
+    own.rank = rank;
+    return init_process_group(own);
+  };
+  ::testing::internal::CaptureStderr();
+  auto other = std::async(std::launch::async, [&join] { join(1)->barrier(); });
+  const auto group = join(0);
+  group->barrier();
+  group->close();
+  other.get();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("all ranks finished"));
 }
 
 // Some libtorch has one of its own.

@@ -155,6 +155,7 @@ class ResumeTest : public ::testing::Test {
       ddp.end_step();
       AwaitCheckpoint(step + 1);
     }
+    EXPECT_EQ(ddp.steps(), until - ran->first[rank]);
     if (until < kSteps) {
       throw Error(ErrorCode::kAborted, group->rank(), until, "the test ends the run");
     }
@@ -252,7 +253,8 @@ TEST_F(ResumeTest, OtherBucketsWithACodec_AreRefused) {
   program.bucket_cap_mb = 0.001;
   const Ends ends = Run(program).ends;
   ASSERT_TRUE(ends[0].has_value());
-  EXPECT_THAT(ends[0]->what(), HasSubstr("resume: parameters in each bucket: got "));
+  EXPECT_THAT(ends[0]->what(),
+              HasSubstr("resume: parameters in each bucket: got 2, 4, expected 6, as"));
 }
 
 TEST_F(ResumeTest, OtherBucketsWithoutACodec_Continue) {
@@ -286,6 +288,9 @@ TEST_F(ResumeTest, CallsInAnotherOrder_AreRefused) {
     ddp.resume();
     ExpectRefused("resume: got it after resume()", [&] { ddp.resume(); });
     ExpectRefused("attach: got it after resume()", [&] { ddp.attach(sgd); });
+    ddp.end_step();
+    group->close();
+    ExpectRefused("the process group is closed", [&] { ddp.end_step(); });
   });
   RunRanksWell(1, [](const Group& group) {
     Trained net;
