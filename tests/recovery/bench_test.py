@@ -133,6 +133,24 @@ class LoseTest(unittest.TestCase):
         self.assertEqual([worker.signals for worker in self.everyone if worker.was_ended],
                          [[signal.SIGSTOP]] * 2)
 
+    def test_each_loss_is_preceded_by_the_time_to_train(self):
+        self.run._options.train_seconds = 5.0
+        waited, now = [], [100.0]
+
+        def wait(condition, what):
+            if what == "the next one's turn":
+                now[0] = 104.9
+                waited.append(condition())
+                now[0] = 105.0
+                waited.append(condition())
+            while not condition():
+                for worker in self.run.workers:
+                    worker.look()
+        clock = mock.Mock(monotonic=lambda: now[0])
+        with mock.patch.object(self.run, "wait", wait), mock.patch.object(self.bench, "time", clock):
+            self.run.lose(random.Random(1))
+        self.assertEqual(waited, [False, True])
+
     def test_kills_are_those_of_several_runs(self):
         made = []
 
@@ -152,6 +170,67 @@ class LoseTest(unittest.TestCase):
         self.assertEqual([loss["rank"] for loss in losses], [1, 1, 2, 2, 3])
         self.assertEqual([len(run.workers) for run in made], [2, 2, 3])
         self.assertTrue(printed.getvalue().splitlines()[4].startswith("5: rank 3, step 1: new view"))
+
+
+class RunTest(unittest.TestCase):
+    def test_lease_and_time_to_train_go_to_the_coordinator_and_into_the_patience(self):
+        bench, folder = loaded(), pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "ports").write_text("metrics=off grpc=10.0.0.1:7\n")
+        hosts = mock.Mock(local=False, address=lambda host: f"10.0.0.{host + 1}",
+                          command=lambda host, argv: (host, argv))
+        started = []
+        processes = mock.Mock(add=lambda command: started.append(command) or mock.Mock(ended=False))
+        options = types.SimpleNamespace(lease_seconds=3.0, train_seconds=20.0, workers=3,
+                                        words=["--backend", "ring"])
+        run = bench.Run(options, hosts, folder, processes)
+        self.assertEqual(run._patience, bench.PATIENCE + 23)
+        (host, coordinator), *workers = started
+        self.assertEqual(host, 0)
+        for name, value in (("--listen", "10.0.0.1:0"), ("--world-size", "3"),
+                            ("--lease-seconds", "3.0")):
+            self.assertEqual(coordinator[coordinator.index(name) + 1], value)
+        self.assertEqual([host for host, _ in workers], [0, 1, 2])
+        for rank, (_, argv) in enumerate(workers):
+            self.assertEqual(argv[argv.index("--rank") + 1], str(rank))
+            self.assertEqual(argv[argv.index("--coordinator") + 1], "10.0.0.1:7")
+            self.assertEqual(argv[-2:], ["--backend", "ring"])
+
+    def test_wait_ends_after_its_patience(self):
+        bench = loaded()
+        run = bench.Run.__new__(bench.Run)
+        run.workers, run._processes, run._patience = [], mock.Mock(), 0.25
+        now = iter(n / 10 for n in range(9))
+        with mock.patch.object(bench, "time", mock.Mock(monotonic=lambda: next(now))), \
+                self.assertRaisesRegex(bench.Stuck, "^waited 0.25 s for steps$"):
+            run.wait(lambda: False, "steps")
+        self.assertEqual(next(now), 0.4)  # begun at 0, over at 0.3
+
+
+class MainTest(unittest.TestCase):
+    def run_main(self, *words):
+        bench, made = loaded(), mock.MagicMock()
+        losses = [dict.fromkeys(bench.COLUMNS, 1.0)]
+        with mock.patch.object(bench.MadeHosts, "alike", made), \
+                mock.patch.object(bench, "measure", return_value=losses) as measured, \
+                mock.patch.object(sys, "argv", ["recovery.py", *words]), \
+                contextlib.redirect_stderr(io.StringIO()) as said, \
+                contextlib.redirect_stdout(io.StringIO()):
+            try:
+                bench.main()
+            except SystemExit as end:
+                return end.code, said.getvalue()
+        return made.call_args.args[:3], measured.call_args.args[0]
+
+    def test_hosts_are_those_of_the_options(self):
+        made, options = self.run_main("--hosts", "auto", "--rate", "5mbit", "--workers", "3")
+        self.assertEqual(made, ("auto", 3, "5mbit"))
+        self.assertEqual((options.kills, options.lease_seconds, options.train_seconds, options.by),
+                         (10, 10.0, 0.0, "kill"))
+
+    def test_no_kills_are_refused(self):
+        code, said = self.run_main("--kills", "0")
+        self.assertEqual(code, 2)
+        self.assertIn("got 0 kills of 4 workers, expected 1 or more", said)
 
 
 class BenchTest(unittest.TestCase):
