@@ -21,13 +21,14 @@ class Blas(unittest.TestCase):
     of the process before."""
 
     def setUp(self):
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        folder = self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.libraries = []
         for name in OF_LIBRARY:
             (folder / name).mkdir()
             (folder / name / "libblas.so.3").touch()
             self.libraries.append(f"{name}={folder / name}")
         self.words, self.running, self.said = [], 0, "ready\n"
+        self.errors = io.StringIO()
         self.heard = []  # from processes, and what they were told
 
     def start(self, command, env, **_):
@@ -51,7 +52,7 @@ class Blas(unittest.TestCase):
     def measure(self, *words):
         with mock.patch.object(subprocess, "Popen", self.start), \
                 mock.patch("sys.argv", ["blas.py", *words, *self.libraries]), \
-                contextlib.redirect_stderr(io.StringIO()), \
+                contextlib.redirect_stderr(self.errors), \
                 contextlib.redirect_stdout(io.StringIO()) as printed:
             runpy.run_path(str(BENCH))
         return printed.getvalue().splitlines()
@@ -80,6 +81,16 @@ class Blas(unittest.TestCase):
         self.said = ""
         with self.assertRaisesRegex(SystemExit, "^a process on .*/a failed$"):
             self.measure()
+
+    def test_folder_without_a_library_is_refused(self):
+        for library, expected in ((f"c={self.folder}", "expected a folder that holds libblas.so.3"),
+                                  (str(self.folder / "a"), "expected NAME=DIR")):
+            self.libraries[1:] = [library]
+            with self.assertRaises(SystemExit) as end:
+                self.measure()
+            self.assertEqual(end.exception.code, 2)
+            self.assertIn(f"got '{library}', {expected}", self.errors.getvalue())
+            self.assertEqual(self.words, [])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,40 @@ class Observing(unittest.TestCase):
         self.assertEqual(on[at + 1:at + 4], ["--metrics", "127.0.0.1:0", "--log-jsonl"])
         self.assertIn("--trace", on[:at])
         self.assertEqual(off[off.index("--dataset"):], on[on.index("--dataset"):])
+        for name, value in (("--workers", "2"), ("--batch-size", "16"), ("--iterations", "60")):
+            self.assertEqual(off[off.index(name) + 1], value)
+        self.assertLess(off.index("--workers"), off.index("--"))
+
+    def test_prometheus_and_the_page_see_the_coordinator_until_the_end(self):
+        observing, seen = loaded(), []
+        prometheus = mock.Mock()
+
+        def viewer(address, over):
+            seen.append(address)
+            seen.append(over.wait(60))
+        with mock.patch.object(subprocess, "Popen", return_value=prometheus) as started, \
+                mock.patch.object(observing, "viewer", viewer), \
+                observing.watched("127.0.0.1:7", pathlib.Path("/x")):
+            self.assertFalse(prometheus.terminate.called)
+        argv = started.call_args.args[0]
+        self.assertEqual(argv[argv.index("--coordinator") + 1], "127.0.0.1:7")
+        self.assertEqual(argv[argv.index("--scrape-interval") + 1], "1s")
+        self.assertEqual(seen, ["127.0.0.1:7", True])
+        self.assertEqual([call[0] for call in prometheus.method_calls], ["terminate", "wait"])
+
+    def test_viewer_asks_for_both_pages_each_second_whether_they_answer_or_not(self):
+        observing, asked = loaded(), []
+        turns = iter((False, False, True))
+        over = mock.Mock(wait=mock.Mock(side_effect=lambda _seconds: next(turns)))
+
+        def urlopen(url, timeout):
+            asked.append((url, timeout))
+            raise OSError
+        with mock.patch.object(observing.urllib.request, "urlopen", urlopen):
+            observing.viewer("127.0.0.1:7", over)
+        self.assertEqual(asked, [("http://127.0.0.1:7/status.json", 5),
+                                 ("http://127.0.0.1:7/history.json?points=600", 5)] * 2)
+        over.wait.assert_called_with(1)
 
     def test_last_line_has_the_medians_of_all_rounds(self):
         observing = loaded()
@@ -56,7 +90,9 @@ class Observing(unittest.TestCase):
             observing.main()
         lines = printed.getvalue().splitlines()
         self.assertEqual(lines[-1], "median: off 2.0000 s, on 4.0000 s, ratio 2.0000")
-        self.assertEqual(lines[0], "round 1, everything on : 3.0000 s")
+        self.assertEqual(lines[:3], ["round 1, everything on : 3.0000 s",
+                                     "round 1, everything off: 1.0000 s",
+                                     "round 2, everything off: 2.0000 s"])  # the order changes
         self.assertEqual(len(lines), 7)
 
 
