@@ -28,8 +28,8 @@ class Hosts(contextlib.nullcontext):
         return "127.0.0.1"
 
     @staticmethod
-    def command(host, argv, _environment):
-        return host, argv
+    def command(host, argv, environment):
+        return host, argv, environment
 
 
 class Compare(unittest.TestCase):
@@ -37,6 +37,8 @@ class Compare(unittest.TestCase):
 
     def setUp(self):
         self.printed, self.started = {}, []
+        self.built_with = 0  # exit code
+        self.argvs, self.environments, self.built, self.made = [], [], [], None
 
     def jobs(self, _check):
         started = []
@@ -45,8 +47,10 @@ class Compare(unittest.TestCase):
         made.start = lambda _name, command: started.append(command)
 
         def finish(_deadline):
-            self.assertEqual([host for host, _ in started], [0, 1])
+            self.assertEqual([host for host, *_ in started], [0, 1])
             argv = started[0][1]
+            self.argvs.append(argv)
+            self.environments = [environment for *_, environment in started]
             place = next(place for place, word in enumerate(argv) if "train" in word)
             program = pathlib.Path(argv[place]).name
             self.started.append(program)
@@ -61,10 +65,18 @@ class Compare(unittest.TestCase):
         self.printed[program, mode] = iter(texts)
 
     def compare(self, *words):
-        done = mock.Mock(returncode=0, stdout="")
-        with mock.patch.object(subprocess, "run", return_value=done), \
+        done = mock.Mock(returncode=self.built_with, stdout="no compiler")
+
+        def run(command, **_):
+            self.built.append(command)
+            return done
+
+        def alike(*how):
+            self.made = how[:3]
+            return Hosts()
+        with mock.patch.object(subprocess, "run", run), \
                 mock.patch.object(jobs, "Jobs", self.jobs), \
-                mock.patch.object(made_hosts.MadeHosts, "alike", lambda *_: Hosts()), \
+                mock.patch.object(made_hosts.MadeHosts, "alike", alike), \
                 mock.patch("sys.argv", ["compare.py", "--ranks", "2", *words]), \
                 contextlib.redirect_stdout(io.StringIO()) as printed, \
                 self.assertRaises(SystemExit) as end:
@@ -86,6 +98,32 @@ class Compare(unittest.TestCase):
         self.compare("--modes", "unused")
         self.assertEqual(self.started, ["train", "train.py", "train.py", "train", "train",
                                         "train.py"])
+
+    def test_ranks_get_their_place_and_both_programs_the_same_work(self):
+        for program in ("train", "train.py"):
+            self.add(program, "plain", [[(1, 1), (1, 1)]] * 2)
+        self.compare("--modes", "plain", "--rounds", "1", "--steps", "5", "--width", "8", "--tuned",
+                     "--hosts", "auto", "--rate", "1gbit", "--build", "/built")
+        self.assertEqual(self.made, ("auto", 2, "1gbit"))
+        for rank, environment in enumerate(self.environments):
+            port = environment.pop("MASTER_PORT")
+            self.assertGreater(int(port), 0)
+            self.assertEqual(environment, {
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1", "GRADWIRE_COORDINATOR_METRICS": "off"})
+        ours, theirs = self.argvs
+        self.assertEqual(ours[1:], ["plain", "5", "8"])
+        self.assertEqual(theirs[2:], ["plain", "5", "8", "--tuned"])
+        install, configure, _ = self.built
+        self.assertEqual(install[:3], ["cmake", "--install", "/built"])
+        self.assertIn(f"-DCMAKE_PREFIX_PATH={install[4]}", configure)
+        self.assertEqual(str(pathlib.Path(ours[0]).parent), configure[configure.index("-B") + 1])
+
+    def test_build_that_fails_is_told(self):
+        self.built_with = 1
+        code, rows = self.compare()
+        self.assertRegex(code, r"^cmake --install .* exited 1:\nno compiler$")
+        self.assertEqual(rows, [])
 
     def test_largest_difference_of_any_round_rank_and_mode_counts(self):
         equal = [[(2, 1), (2, 1)]] * 2
@@ -144,12 +182,39 @@ class Twin(unittest.TestCase):
             counts.append(run.step.call_count)
         self.assertEqual(counts, [5, 7, 9])
 
-    def test_rank_without_a_batch_prints_nothing(self):
-        place = {"RANK": "1", "WORLD_SIZE": "7", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-        with mock.patch.dict(os.environ, place), \
+    def test_odd_ranks_leave_out_the_branch_and_all_do_in_every_third_step(self):
+        for rank, expected in ((0, [True, True, False] * 2), (1, [False] * 6)):
+            run = mock.MagicMock(rank=rank, world_size=2, step=lambda passes: passes())
+            self.names["unused"](run, 6)
+            self.assertEqual([call.args for call in run.one_pass.call_args_list],
+                             [(with_branch,) for with_branch in expected])
+
+    def test_last_pass_of_a_step_averages_in_mode_no_sync(self):
+        happened = []
+        run = mock.MagicMock(step=lambda passes: passes(), one_pass=lambda: happened.append("pass"))
+        run.net.no_sync.return_value = mock.MagicMock(
+            __enter__=lambda _: happened.append("no sync"), __exit__=lambda *_: happened.append("sync"))
+        self.names["no_sync"](run, 2)
+        self.assertEqual(happened, ["no sync", "pass", "pass", "sync", "pass"] * 2)
+
+    def printed(self, rank, run=None):
+        """What main() prints, with `run` in place of the training."""
+        place = {"RANK": str(rank), "WORLD_SIZE": "7", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        names = self.names["main"].__globals__
+        more = {"Run": lambda *_: run, "uneven": mock.Mock(), "final_loss": lambda _: 0.5} if run else {}
+        with mock.patch.dict(os.environ, place), mock.patch.dict(names, more), \
                 contextlib.redirect_stdout(io.StringIO()) as printed:
-            self.names["main"]()
-        self.assertEqual(printed.getvalue(), "")
+            names["main"]()
+        return printed.getvalue()
+
+    def test_rank_without_a_batch_prints_nothing(self):
+        self.assertEqual(self.printed(1), "")
+
+    def test_each_pass_has_the_seconds_of_its_step_and_rank_0_the_final_loss(self):
+        run = mock.Mock(losses=[1.0, 2.0, 3.0, 4.0], seconds=[0.25, 0.75])
+        lines = "1 0.25\n2 0.25\n3 0.75\n4 0.75\n"
+        self.assertEqual(self.printed(0, run), lines + "0.5 0\n")
+        self.assertEqual(self.printed(1, run), lines)
 
 
 if __name__ == "__main__":
