@@ -1,7 +1,14 @@
 """bench/peers: one rank of PyTorch's, with stand-ins for the other ranks."""
+import contextlib
+import gzip
 import importlib.util
+import io
+import itertools
+import json
+import os
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -179,6 +186,274 @@ class CollectiveTest(unittest.TestCase):
             self.assertEqual(loop.agree(20, 0.1, float("inf")), 10)
             self.assertEqual(loop.agree(20, 100.0, 1.0), 1)
         self.assertEqual(given[1], (1.0, torch.distributed.ReduceOp.MIN))
+
+
+class CollectivesProgramTest(unittest.TestCase):
+    """The whole program as rank 0 of two, whose other rank sends nothing: a broadcast leaves the
+    bucket as it is."""
+
+    def printed(self, *words):
+        self.happened = []
+        argv = ["gloo_collectives.py", "--rank", "0", "--world-size", "2", "--master", "x:1", *words]
+        with mock.patch.object(sys, "argv", argv), \
+                mock.patch.object(collectives.rendezvous, "join", lambda _: None), \
+                mock.patch.object(torch.distributed, "broadcast",
+                                  lambda *_: self.happened.append("broadcast")), \
+                mock.patch.object(torch.distributed, "all_reduce", lambda *_, **__: None), \
+                mock.patch.object(torch.distributed, "barrier",
+                                  lambda: self.happened.append("barrier")), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            collectives.main()
+        return json.loads(out.getvalue())
+
+    def test_report_counts_the_measured_iterations_and_all(self):
+        report = self.printed("--op", "broadcast", "--bytes", "8000", "--warmup", "3",
+                              "--iterations", "5")
+        self.assertEqual(len(report["seconds"]), 5)
+        self.assertEqual(report["iterations_in_all"], 2 + 3 + 5 + 1)
+        self.assertEqual((report["bytes_sent"], report["bytes_received"]), (5 * 8000, 0))
+        # Whole in all but the measured ones, in which 1024 of 2000 elements are checked.
+        self.assertEqual(report["checked"], 6 * 2000 + 5 * 1024)
+        self.assertEqual((report["rank"], report["bytes"], report["wrong"]), (0, 8000, 0))
+        self.assertEqual(self.happened, ["barrier", "broadcast"] * 11 + ["barrier"])
+
+    def test_seconds_bound_the_measured_iterations_and_a_quarter_of_them_the_warmup(self):
+        asked = []
+        with mock.patch.object(collectives.Loop, "agree", lambda _, *of: asked.append(of) or 1):
+            report = self.printed("--op", "broadcast", "--bytes", "8", "--seconds", "2")
+        self.assertEqual([(count, limit) for count, _, limit in asked], [(20, 0.5), (50, 2.0)])
+        self.assertEqual(report["iterations_in_all"], 5)
+
+    def test_result_that_is_wrong_is_counted(self):
+        def spoil(bucket, _root):
+            bucket[1] += 1
+        self.happened = []
+        loop = collectives.Loop(types.SimpleNamespace(op="broadcast", rank=1, world_size=2, bytes=24))
+        loop.pattern.rank = 0  # the bucket has rank 0's values
+        with mock.patch.object(torch.distributed, "broadcast", spoil), \
+                mock.patch.object(torch.distributed, "barrier", lambda: None):
+            for _ in range(2):
+                loop.run(loop.all)
+        self.assertEqual((loop.wrong, loop.checked, loop.step), (2, 12, 2))
+
+
+class TrainTest(unittest.TestCase):
+    def lines(self, **changes):
+        """Trains for two steps on the same two images. Each look at the clock takes a second, and the
+        caller looks twice between the steps."""
+        clock = itertools.count()
+        self.model = torch.nn.Linear(2, 2)
+        with mock.patch.object(training, "time",
+                               types.SimpleNamespace(perf_counter=lambda: next(clock))), \
+                mock.patch.object(torch.optim, "SGD", wraps=torch.optim.SGD) as self.sgd:
+            lines = []
+            for line in training.train(options(rank=0, world_size=1, iterations=2, **changes),
+                                       Images(2), self.model):
+                lines.append(line)
+                next(clock), next(clock)
+        return lines
+
+    def test_times_are_those_of_the_iteration_and_of_its_exchange(self):
+        for mode, phases, seconds in (("alone", None, 1), ("all-reduce", 1, 3)):
+            with mock.patch.dict(training.SYNCS, {"all-reduce": lambda *_: None}):
+                lines = self.lines(mode=mode)
+            for step, line in enumerate(lines):
+                self.assertEqual((line["step"], line["epoch"], line["rank"]), (step, step, 0))
+                self.assertEqual(line["iteration_seconds"], seconds)
+                self.assertEqual(line.get("phase_seconds"), phases and {"exposed_communication": phases})
+
+    def test_optimizer_has_the_options_and_takes_the_mean_of_this_step(self):
+        before, gradients = [], []
+
+        def sync(parameters, _a):
+            before.append(parameters[0].detach().clone())
+            gradients.append(parameters[0].grad.clone())
+            parameters[0].grad.fill_(1.0)
+        with mock.patch.dict(training.SYNCS, {"all-reduce": sync}):
+            self.lines(mode="all-reduce", lr=0.5, momentum=0.0, weight_decay=0.0)
+            self.assertTrue(torch.allclose(before[0] - before[1], torch.full((2, 2), 0.5)))
+            gradients.clear()
+            self.lines(mode="all-reduce", lr=0.0, momentum=0.25, weight_decay=0.125)
+        self.assertTrue(torch.allclose(*gradients))  # the second is not added to the first
+        self.assertEqual(self.sgd.call_args.kwargs, {"lr": 0.0, "momentum": 0.25, "weight_decay": 0.125})
+
+
+class WrapTest(unittest.TestCase):
+    def wrapped(self, **changes):
+        self.sent = types.SimpleNamespace(low_rank=None)
+        with mock.patch.object(training, "DistributedDataParallel") as self.ddp:
+            return training.wrap("model", options(**changes), self.sent)
+
+    def test_buckets_views_and_buffers_are_those_of_the_options(self):
+        self.assertEqual(self.wrapped(mode="all-reduce"), "model")
+        for changes in ({"bucket_mb": 1.0}, {"bucket_view": True}, {"broadcast_buffers": False}):
+            made = self.wrapped(mode="ddp", **changes)
+            whole = {"bucket_mb": 25.0, "bucket_view": False, "broadcast_buffers": True, **changes}
+            self.assertEqual(self.ddp.call_args, mock.call(
+                "model", bucket_cap_mb=whole["bucket_mb"],
+                gradient_as_bucket_view=whole["bucket_view"],
+                broadcast_buffers=whole["broadcast_buffers"]))
+            self.assertFalse(made.register_comm_hook.called)
+            self.assertIsNone(self.sent.low_rank)
+
+    def test_hooks_compress(self):
+        made = self.wrapped(mode="ddp", hook="fp16")
+        made.register_comm_hook.assert_called_once_with(
+            None, training.default_hooks.fp16_compress_hook)
+        with mock.patch.object(torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", 0):
+            made = self.wrapped(mode="ddp", hook=4, bucket_mb=8.0)
+            self.assertEqual(torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, 8 * 2**20)
+        made.register_comm_hook.assert_called_once_with(
+            self.sent.low_rank, training.powerSGD_hook.powerSGD_hook)
+        self.assertEqual((self.sent.low_rank.matrix_approximation_rank,
+                          self.sent.low_rank.start_powerSGD_iter), (4, 2))
+
+
+class TrainingProgramTest(unittest.TestCase):
+    def parsed(self, *words):
+        argv = ["gloo_training.py", "--rank", "1", "--world-size", "2", "--master", "x:1", *words]
+        with mock.patch.object(sys, "argv", argv):
+            return training.parse()
+
+    def test_defaults_are_those_of_gradwire_worker(self):
+        a = self.parsed()
+        self.assertEqual((a.batch_size, a.iterations, a.lr, a.momentum, a.weight_decay, a.seed,
+                          a.sampler_seed, a.bucket_mb, a.broadcast_buffers, a.bucket_view),
+                         (64, 15, 0.1, 0.9, 1e-4, 744, 0, 25.0, True, False))
+        self.assertFalse(self.parsed("--no-broadcast-buffers").broadcast_buffers)
+        self.assertEqual(self.parsed("--compute-seconds", "1,2.5").compute_seconds, (1.0, 2.5))
+
+    def test_hook_is_fp16_or_a_rank(self):
+        self.assertEqual([self.parsed("--hook", text).hook for text in ("fp16", "powersgd:12")],
+                         ["fp16", 12])
+        for text in ("powersgd:0", "powersgd", "fp32"):
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                self.parsed("--hook", text)
+            self.assertIn(f"got '{text}', expected fp16 or powersgd:RANK", said.getvalue())
+
+    def test_prints_a_line_for_each_iteration_and_the_epochs(self):
+        argv = ["gloo_training.py", "--rank", "1", "--world-size", "2", "--master", "x:1",
+                "--threads", "3", "--blas", "/x/libblas.so.3"]
+        with mock.patch.object(sys, "argv", argv), \
+                mock.patch.object(training.compute, "check_blas") as checked, \
+                mock.patch.object(training.compute, "use_threads") as threads, \
+                mock.patch.object(training.rendezvous, "join") as joined, \
+                mock.patch.object(training, "Images"), \
+                mock.patch.object(training, "train_epochs",
+                                  return_value=([{"step": 0}, {"step": 1}], [{"epoch": 0}])), \
+                mock.patch.object(torch.distributed, "barrier"), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            training.main()
+        self.assertEqual((checked.call_args.args, threads.call_args.args), (("/x/libblas.so.3",), (3,)))
+        self.assertEqual(joined.call_args.args[0].rank, 1)
+        lines = out.getvalue().split("\n", 2)
+        self.assertEqual([*map(json.loads, lines)], [{"step": 0}, {"step": 1}, {"epochs": [{"epoch": 0}]}])
+
+    def test_weights_are_those_of_the_seed_and_sleeps_those_of_the_option(self):
+        weights = []
+
+        def train(_a, _images, model):
+            weights.append(model.weight.detach().clone())
+            return []
+        with mock.patch.dict(training.MODELS, tiny=lambda: torch.nn.Linear(2, 2)), \
+                mock.patch.object(training, "train", train), \
+                mock.patch.object(training.emulation, "Emulated",
+                                  side_effect=lambda model, *_: model) as emulated:
+            for seed in (1, 2, 1):
+                training.train_epochs(options(seed=seed), Images(12))
+            self.assertFalse(emulated.called)
+            training.train_epochs(options(compute_seconds=(1.0, 2.0), batch_size=4), Images(12))
+        self.assertTrue(torch.equal(weights[0], weights[2]))
+        self.assertFalse(torch.equal(weights[0], weights[1]))
+        _, sample, *how = emulated.call_args.args
+        self.assertEqual((len(sample), how), (1, [(1.0, 2.0), 4]))
+
+
+class ComputeTest(unittest.TestCase):
+    def test_openblas_gets_the_number_of_threads_too(self):
+        import compute
+        with mock.patch.object(compute.ctypes, "CDLL") as loaded_blas, \
+                mock.patch.object(torch, "set_num_threads") as threads:
+            compute.use_threads(3)
+        loaded_blas.return_value.openblas_set_num_threads.assert_called_once_with(3)
+        threads.assert_called_once_with(3)
+
+    def test_other_blas_ends_the_process(self):
+        import compute
+        lines = [line.split() for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
+        compute.check_blas(next(words[-1] for words in lines if words[-1].endswith(".so.6")))
+        with self.assertRaisesRegex(SystemExit, "does not compute on /x/libblas.so.3, as gradwire-worker"):
+            compute.check_blas("/x/libblas.so.3")
+
+
+class ImagesTest(unittest.TestCase):
+    def setUp(self):
+        import images
+        self.images = images
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def of(self, dataset, train=True):
+        return self.images.Images(types.SimpleNamespace(dataset=dataset, data_dir=str(self.folder)), train)
+
+    def test_cifar10_has_five_files_to_train_on_and_one_to_test(self):
+        for number, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+            pixels = bytes([255] * 1024 + [0] * 1024 + [51] * 1024)  # red, green, blue
+            (self.folder / f"{name}.bin").write_bytes(bytes([number]) + pixels)
+        training_images, test_images = self.of("cifar10"), self.of("cifar10", train=False)
+        self.assertEqual((len(training_images), len(test_images)), (5, 1))
+        pixels, labels = training_images.batch(numpy.array([3, 1]))
+        self.assertEqual(labels.tolist(), [3, 1])
+        self.assertEqual(test_images.batch(numpy.array([0]))[1].tolist(), [5])
+        self.assertEqual(tuple(pixels.shape), (2, 3, 32, 32))
+        for channel, (value, mean, std) in enumerate(((1.0, 125.3, 63.0), (0.0, 123.0, 62.1),
+                                                      (0.2, 113.9, 66.7))):
+            self.assertAlmostEqual(pixels[0, channel, 5, 7].item(), (255 * value - mean) / std, places=5)
+
+    def test_fashion_mnist_is_framed_and_has_three_equal_channels(self):
+        for part, label in (("train", 4), ("t10k", 9)):
+            (self.folder / f"{part}-images-idx3-ubyte").write_bytes(bytes(16) + bytes([255] * 784))
+            with gzip.open(self.folder / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
+                file.write(bytes(8) + bytes([label]))
+        self.assertEqual(self.of("fashion-mnist", train=False).batch(numpy.array([0]))[1].tolist(), [9])
+        pixels, labels = self.of("fashion-mnist").batch(numpy.array([0]))
+        self.assertEqual((labels.tolist(), tuple(pixels.shape)), ([4], (1, 3, 32, 32)))
+        inside = torch.full((3, 28, 28), (1 - 0.2860) / 0.3530)
+        self.assertTrue(torch.allclose(pixels[0, :, 2:30, 2:30], inside))
+        self.assertAlmostEqual(pixels[0, 2, 1, 15].item(), -0.2860 / 0.3530, places=5)
+
+    def test_synthetic_test_images_are_others_with_labels_of_ten_classes(self):
+        self.enterContext(mock.patch.object(self.images, "SYNTHETIC_SAMPLES", 40))
+        training_images, again, test_images = (self.of("synthetic", train) for train in (True, True, False))
+        everything = numpy.arange(40)
+        pixels, labels = training_images.batch(everything)
+        self.assertTrue(torch.equal(pixels, again.batch(everything)[0]))
+        self.assertFalse(torch.equal(pixels, test_images.batch(everything)[0]))
+        self.assertEqual((labels.min().item(), labels.max().item()), (0, 9))
+
+
+class ModelsTest(unittest.TestCase):
+    def test_parameters_are_those_of_gradwire_worker(self):
+        import models
+        for name, count in (("vgg11", 9231114), ("mlp", 394634)):
+            made = models.MODELS[name]()
+            self.assertEqual(sum(parameter.numel() for parameter in made.parameters()), count)
+            self.assertEqual(tuple(made(torch.zeros(2, 3, 32, 32)).shape), (2, 10))
+
+
+class RendezvousTest(unittest.TestCase):
+    def test_rank_joins_over_the_interface_that_leads_to_the_master(self):
+        import rendezvous
+        for given, expected in ({}, "lo"), ({"GLOO_SOCKET_IFNAME": "eth7"}, "eth7"):
+            environment = {key: value for key, value in os.environ.items() if key != "GLOO_SOCKET_IFNAME"}
+            with mock.patch.dict(os.environ, {**environment, **given}, clear=True), \
+                    mock.patch.object(torch.distributed, "init_process_group") as joined:
+                rendezvous.join(options(rank=2, world_size=5, master="127.0.0.1:7"))
+                self.assertEqual(os.environ["GLOO_SOCKET_IFNAME"], expected)
+            self.assertEqual(joined.call_args.args, ("gloo",))
+            how = joined.call_args.kwargs
+            self.assertEqual((how["init_method"], how["rank"], how["world_size"]),
+                             ("tcp://127.0.0.1:7", 2, 5))
+            self.assertEqual(how["timeout"].total_seconds(), 300)
 
 
 class SyncTest(unittest.TestCase):
