@@ -56,6 +56,13 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(ring["worker_bytes"], 55386684 + 22080)
         self.assertEqual(ring["coordinator_bytes"], 0)
 
+    def test_columns_and_kinds_of_buckets_are_those_of_the_request(self):
+        report = plan_of()
+        self.assertEqual(fields(report), ["backend", "worker_bytes", "coordinator_bytes",
+                                          "transfer_seconds"])
+        self.assertEqual([(row["bucket"], row["what"]) for row in report.parts[1].rows],
+                         [(0, "gradients, averaged"), (1, "buffers, rank 0's")])
+
     def test_models_that_go_every_ten_steps_are_a_tenth_of_the_bytes(self):
         report = plan_of(interval=10)
         ring = rows(report)[1]
@@ -133,6 +140,8 @@ class PlanTest(unittest.TestCase):
                   "buckets": [{"bytes": 24, "averaged": True, "tensors": ["a"]},
                               {"bytes": 4, "averaged": True, "tensors": ["mean"]}]}
         plan_of(layout, measured=MEASURED | {"trained_parameters": 6})
+        plan_of(layout, measured=MEASURED)  # its number is not known
+        plan_of(measured=MEASURED | {"trained_parameters": 14})  # these buckets name no tensors
         with self.assertRaisesRegex(Failure, "trained 14 parameters, but the model of this plan trains "
                                              "6; give that run's --hidden, --freeze-features"):
             plan_of(layout, measured=MEASURED | {"trained_parameters": 14})
