@@ -217,14 +217,17 @@ class FakeRunner:
     def __init__(self, outputs, most=100):
         self.outputs = outputs
         self.most = most
+        self.tried = self.made = None
+        self.runs = []
 
-    def try_out(self, _):
-        pass
+    def try_out(self, argv):
+        self.tried = argv
 
     def run_here(self, _, argv):
         self.made = argv
 
-    def run(self, _):
+    def run(self, run):
+        self.runs.append(run)
         self.most -= 1
         if self.most < 0:
             raise Failure("rank 0 broke")
@@ -250,6 +253,13 @@ class Measure(unittest.TestCase):
                          "all-reduce                4 B  ring           fp32  p50 1500.0 us  busbw 0.0000 GB/s"
                          "  (2 iterations only)")
 
+    def test_iterations_are_said_if_they_are_fewer_than_asked(self):
+        for count in (1, REQUEST["iterations"]):
+            right = json.dumps(rank([0.001] * count, wrong=0))
+            self.measure(FakeRunner([right]), ops=[{**ALL_REDUCE, "sizes": [4]}],
+                         backends=[{**RING, "wires": {"fp32": 4.0}}])
+            self.assertEqual("iterations only" in self.said, count < REQUEST["iterations"])
+
     def test_rows_with_tls_are_named_and_certificates_are_of_this_machine(self):
         right = json.dumps(rank([0.001], wrong=0))
         runner = FakeRunner([right, right])
@@ -259,7 +269,24 @@ class Measure(unittest.TestCase):
         self.assertEqual([row["tls"] for row in part.rows], ["no", "yes"])
         self.assertIn("tls", [column.field for column in part.columns])
         self.assertEqual((runner.made[0], runner.made[-1]), ("/x/make-certificates", "127.0.0.1"))
+        folder = runner.made[runner.made.index("--out") + 1]
+        words = ["--tls-cert", f"{folder}/127.0.0.1.pem", "--tls-key", f"{folder}/127.0.0.1.key",
+                 "--tls-ca", f"{folder}/ca.pem"]
+        plain, encrypted = ([*run.ranks[0], *run.coordinator_options] for run in runner.runs)
+        self.assertFalse(set(words) & set(plain))
+        at = encrypted.index("--tls-cert")
+        self.assertEqual(encrypted[at:at + 6], words)
+        self.assertEqual(list(runner.runs[1].coordinator_options), words)
+        self.assertIn('Rows with tls "yes" have encrypted connections between all processes.',
+                      self.report.notes)
         self.assertIn("fp32  TLS  p50", self.said.splitlines()[1])
+
+    def test_program_is_tried_out_and_no_certificates_are_made_without_tls(self):
+        runner = FakeRunner([json.dumps(rank([0.001], wrong=0))])
+        self.measure(runner, ops=[{**ALL_REDUCE, "sizes": [4]}],
+                     backends=[{**RING, "wires": {"fp32": 4.0}}])
+        self.assertEqual(runner.tried, ["/x/gradwire-collectives", "--help"])
+        self.assertIsNone(runner.made)
 
     def test_rows_with_shared_tensors_are_named_and_explained(self):
         right = json.dumps(rank([0.001], wrong=0))

@@ -227,6 +227,7 @@ class Measure(unittest.TestCase):
         self.measure(FakeRunner(*[[rank, rank]] * 4))
         self.assertEqual(self.report.title, "Training vgg11, 2 ranks, batch 8 per rank")
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
+        self.assertEqual([part.key for part in self.report.parts], ["setups"])  # no peers, no ratios
         self.assertEqual(self.said.splitlines()[1],
                          "round 1 of 2  all-reduce           p50 so far 1.000 s")
 
@@ -248,6 +249,11 @@ class Measure(unittest.TestCase):
             self.measure(FakeRunner(*[[rank, rank]] * 3))
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 1)])
 
+    def test_bound_stands_in_no_report_without_measurements(self):
+        with self.assertRaisesRegex(Failure, "^round 1, computation: rank 0 broke$"):
+            self.measure(FakeRunner(), compute_seconds=EMULATED, ring_seconds_per_byte=1e-3)
+        self.assertEqual(self.rows(), [])
+
     def test_ranks_that_differ_fail_at_the_end(self):
         ranks = [line(9) + line(1) + LAST + summary(sha256) for sha256 in "ab"]
         with self.assertRaisesRegex(
@@ -264,6 +270,10 @@ class Measure(unittest.TestCase):
         rank = line(9) + line(1) + LAST
         self.measure(FakeRunner([rank], [rank]), setups=[ALL_REDUCE, GLOO], rounds=1)
         self.assertEqual([part.key for part in self.report.parts], ["setups", "comparisons"])
+        ratios = self.report.parts[1]
+        self.assertEqual([(row["setup"], row["peer"], row["ratio"]) for row in ratios.rows],
+                         [("all-reduce", "gloo-all-reduce", 1.0)])
+        self.assertEqual({column.field for column in ratios.columns}, set(ratios.rows[0]))
 
     def test_emulated_computation_is_said_and_has_its_bound(self):
         rank = line(9) + line(1) + LAST
