@@ -12,7 +12,8 @@ from fakes import option, request_of, text_of
 from cli.experiment import lab, lab_answers, lab_data, lab_sweep, lab_tables, large_batch
 from cli.experiment.lab_sweep import DEVICES, RANKS
 from cli.experiment.results import Averaged, Ordered, Sized, Trained, result_of
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
+from cli.experiment.study import (CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, EndedRuns, Setting,
+                                  sizes_with)
 from cli.experiment.work import (COSTS, LOCAL_BYTES_PER_SECOND, SECONDS_TO_START, Averages, Sizes,
                                  Training)
 
@@ -287,6 +288,28 @@ class Numbers(unittest.TestCase):
         (said,) = (note for note in lab.notes(setting_of(full)) if "made up" in note)
         self.assertIn("of all trainings were made up", said)
 
+    def test_notes_say_which_cores_devices_and_ranks_share(self):
+        for cores, more, of_devices, of_ranks in (
+                (4, {}, False, True), (2, {}, True, True), (2, {"hosts": "auto"}, True, False),
+                (4, {"hosts": "auto"}, False, False)):
+            said = " ".join(lab.notes(setting_of(cores=cores, **{"workers": 4, **more})))
+            self.assertEqual(("devices wait for cores" in said,
+                              "All ranks shared the cores of this machine" in said),
+                             (of_devices, of_ranks), (cores, more))
+
+    def test_table_of_q4_has_the_remedies_and_every_way_its_figures(self):
+        large = {**SCALE["large"], "warmup": 1}
+        setting = setting_of({**SCALE, "large": large}, hostfile="hosts")
+        results = {**results_of(DEVICES, TIMES), **results_of(RANKS, TIMES),
+                   "small": ended(0.7), "no-remedy": ended(2.3)}
+        self.assertIn("\n\nQ4.2: ", lab.last_epoch_table(setting, results).note)
+        absent = {name: result for name, result in results.items() if name not in ("small", "no-remedy")}
+        shown = lab.find(setting, EndedRuns(absent, [
+            "small", "no-remedy", *(lab_data.order_name(switch) for switch in lab_data.SWITCHES),
+            *(lab_data.buffers_name(switch) for switch in lab_data.SWITCHES)])).pictures
+        self.assertEqual([picture.key for picture in shown if picture], [
+            f"{kind}-{way.name}" for kind in ("speed-up", "split") for way in lab_sweep.WAYS])
+
     def test_run_that_memory_ended_is_in_no_table(self):
         results = results_of(DEVICES, {pair: 1.0 for pair in TIMES if pair != (1, 128)})
         found = lab_sweep.Measured(setting_of(), results, DEVICES)
@@ -494,8 +517,9 @@ class Verdicts(unittest.TestCase):
         results = {"small": ended(0.7), "no-remedy": ended(2.3)}
         sizes = SCALE["large"]
         self.decided(lab.worse_claim(results, sizes), CONFIRMED, "worse")
-        results["no-remedy"] = ended(0.6)
-        self.decided(lab.worse_claim(results, sizes), NOT_CONFIRMED, "worse")
+        for loss in (0.7, 0.6):
+            results["no-remedy"] = ended(loss)
+            self.decided(lab.worse_claim(results, sizes), NOT_CONFIRMED, "worse")
         self.decided(lab.worse_claim(results, large_batch.SCALES["tiny"]), NOT_MEASURABLE, "worse")
 
     def test_epoch_must_get_shorter_with_every_batch(self):

@@ -10,7 +10,7 @@ from fakes import option, request_of
 from cli.experiment import collectives, large_batch
 from cli.experiment.results import Averaged, Shown, Trained, largest_difference
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
-from cli.experiment.work import COSTS
+from cli.experiment.work import COSTS, LOSSES
 from cli.runs.tables import markdown_cell
 
 MEMORY = 1 << 40
@@ -88,6 +88,11 @@ class LargeBatch(unittest.TestCase):
                           for argv in (small, plain, scaled, warm)],
                          [("none", ""), *[("ddp", "ring")] * 3])
 
+    def test_runs_train_the_scales_model_for_its_epochs_and_give_no_times(self):
+        for run in large_batch.runs(self.setting()):
+            self.assertEqual((run.epochs, run.model, run.images, run.only),
+                             (5, "lenet", ("--dataset", "fashion-mnist"), LOSSES))
+
     def test_token_sequences_are_noted_as_made_up(self):
         for dataset, noted in (("synthetic-tokens", True), ("synthetic", True), ("mnist", False)):
             said = large_batch.notes(self.setting(chosen={"dataset": dataset}))
@@ -159,7 +164,8 @@ class LargeBatch(unittest.TestCase):
         ramp = [0.1 + 1.5 * step / 30 for step in range(30)] + [1.6] * 10
         results["warm-up"] = self.way(rates=ramp)
         self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, CONFIRMED)
-        for wrong in ([1.6] * 40, ramp[:30] + [0.1] * 10, [0.1] * 30 + [1.6] * 10, [0.05] + ramp[1:]):
+        for wrong in ([1.6] * 40, ramp[:30] + [0.1] * 10, [0.1] * 30 + [1.6] * 10, [0.05] + ramp[1:],
+                      ramp[:29] + [1.7] + ramp[30:]):
             self.assertEqual(large_batch.rate_claim(
                 self.setting(), {**results, "warm-up": self.way(rates=wrong)}).verdict,
                 NOT_CONFIRMED)
