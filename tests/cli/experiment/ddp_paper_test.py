@@ -252,6 +252,9 @@ class RunsTest(unittest.TestCase):
             self.assertIsInstance(work, Late)
             self.assertFalse(shares_cores(work) or is_timed(work))
             ranks = work.run(setting_of()).ranks
+            self.assertEqual([(option(argv, "--batch-size"), option(argv, "--iterations"))
+                              for argv in ranks],
+                             [(str(TINY["batch"]), str(TINY["iterations"]))] * TINY["ranks"])
             self.assertEqual([(option(argv, "--compute-seconds"), option(argv, "--late-seconds"))
                               for argv in ranks], [("0.01,0.02", ""), ("0.01,0.02", late)])
 
@@ -276,13 +279,35 @@ class TablesTest(unittest.TestCase):
 
     def test_paragraph_says_what_a_late_rank_costs(self):
         note = self.table("late", {"on-time-at-end": {"seconds": 1.5},
-                                   "one-late-at-end": {"seconds": 1.75},
+                                   "one-late-at-end": {"seconds": 2.0},
                                    "one-late-overlap": {"seconds": 1.25, "exposed": 0.4}}).note
-        for part in ("0.3 s more in forward",
+        for part in ("sleeps 0.01 s in forward and 0.02 s in backward, and the late one 0.3 s more in forward",
                      "1.000 s if all are on time and 1.250 s if one is late",
                      "goes from 0.100 s to 0.400 s",
-                     "saves 0.500 s if all are on time and 0.500 s if one is late"):
+                     "saves 0.500 s if all are on time and 0.750 s if one is late"):
             self.assertIn(part, note)
+
+    def test_rows_of_shuffles_and_of_late_ranks_are_those_of_their_runs(self):
+        changed = {"shuffle-ring": {"seconds": 0.5, "sent": 60, "exposed": 0.2, "late_exposed": 0.2},
+                   "shuffle-tree": {"seconds": 0.75}, "shuffle-gather": {"seconds": 2.0},
+                   "on-time-at-end": {"seconds": 1.5}, "one-late-at-end": {"seconds": 1.75},
+                   "on-time-overlap": {"seconds": 1.25}}
+        table = self.table("shuffles", changed)
+        self.assertEqual([(row["way"], row["total"]) for row in table.rows],
+                         [("ring, overlap", 1.0), ("ring, at the end", 0.5), ("tree, at the end", 0.75),
+                          ("gather and scatter, at the end", 2.0)])
+        row = table.rows[1]  # of two ranks, the second of which sends twice as much
+        self.assertEqual((row["bytes"], row["busiest"]), (180, 120))
+        self.assertAlmostEqual(row["exposed"], 0.2)
+        rows = self.table("late", changed).rows
+        self.assertEqual([(row["ranks"], row["sent"], row["total"]) for row in rows], [
+            ("all on time", "after backward", 1.5), ("all on time", "during backward", 1.25),
+            ("one late", "after backward", 1.75), ("one late", "during backward", 1.0)])
+
+    def test_others_must_wait_with_and_without_overlap(self):
+        for late in ("one-late-overlap", "one-late-at-end"):
+            claim = claims_of({late: {"exposed": 0.5}})["late-waits"]
+            self.assertEqual(claim.verdict, NOT_CONFIRMED, late)
 
     def test_ranks_that_wait_are_not_the_late_one(self):
         rows = self.table("late", {"one-late": {"exposed": 0.5, "late_exposed": 0.25}}).rows

@@ -364,6 +364,34 @@ class Training(unittest.TestCase):
         self.reach(BY_WIDTH, (None, None, None))
         self.assertIn("--weights, --pretrain or --scale full", self.claim("threshold-width").numbers)
 
+    def test_one_step_against_the_order_refutes_it(self):
+        for epochs, expected in (((2, 9, 5), False), ((2, 5, 9), True), ((5, 5, None), False),
+                                 ((2, None, 5), False), ((5,), None), ((2, 5, None), True)):
+            self.assertIs(thresholds.rises(epochs), expected, epochs)
+
+    def test_epochs_to_the_threshold_are_said_and_drawn(self):
+        self.reach(BY_WIDTH, (20, 10, None))
+        with mock.patch.object(devices.os.path, "isdir", lambda path: True):
+            said = [one.said for one in thresholds.reached(self.setting, self.results, BY_WIDTH)]
+            picture = thresholds.picture(self.setting, self.results, BY_WIDTH)
+        batch = factors.base(self.setting).batch
+        self.assertEqual(said, [f"width 1024: {20 * batch / 60000:.4g} epochs",
+                                f"width 2048: {10 * batch / 60000:.4g} epochs",
+                                f"width 4096: not within {40 * batch / 60000:.4g} epochs"])
+        self.assertEqual(picture.drawing["categories"], ["1024", "2048", "4096"])
+        self.assertEqual(picture.drawing["series"], [
+            {"name": "epochs", "values": [20 * batch / 60000, 10 * batch / 60000, None]}])
+
+    def test_models_are_not_compared_without_one_of_each_size(self):
+        for missing in (thresholds.EARLY, thresholds.LATE):
+            self.setUp()
+            self.reach(BY_MODEL, (3, 2, 3, 1, 2))
+            for point in factors.points(self.setting, BY_MODEL):
+                if point.model in missing:
+                    del self.results[point.name]
+            claim = thresholds.models_claim(self.setting, self.results)
+            self.assertEqual(claim.verdict, NOT_MEASURABLE, missing)
+
     def test_threshold_counts_iterations_from_one(self):
         self.assertEqual(thresholds.first_below([3.0, 2.0, 1.0], 2.0), 2)
         self.assertIsNone(thresholds.first_below([3.0], 2.0))

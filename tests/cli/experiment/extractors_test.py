@@ -7,9 +7,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import FakeRunner, conduct_with, option, request_of
-from cli.experiment import data_parallel, extractors, factors
+from cli.experiment import data_parallel, devices, extractors, factors
 from cli.experiment.results import Trained
 from cli.experiment.study import Setting
+from cli.experiment.work import SECONDS_TO_START
 from cli.runs.failure import EXIT_USAGE, Failure
 
 MEMORY = 1 << 40
@@ -93,6 +94,32 @@ class Weights(unittest.TestCase):
         saved = option(first, "--save-weights")
         self.assertEqual(saved, str(self.folder / "out/vgg16-7.safetensors"))
         self.assertEqual(option(argv["vgg16-2048-batch-5-devices-2"], "--weights"), saved)
+
+    def test_training_of_an_extractor_is_a_part_of_its_scale_and_expected_to_take_its_work(self):
+        setting = self.setting(pretrain=7)
+        (first,) = extractors.pretrainings(setting, ["vgg16"])
+        part = (setting.scale["image"] / devices.FULL_SIZE) ** 2
+        forward = 16 * devices.WORK["vgg16"] * part / devices.WORK_PER_SECOND / 2
+        self.assertAlmostEqual(first.seconds(setting), SECONDS_TO_START + 3 * 7 * forward)
+        argv = first.run(setting).ranks[0]
+        for name, value in (("--sync", "none"), ("--batch-size", "16"), ("--optimizer", "adam"),
+                            ("--lr", "0.0001"), ("--augment", "false"),
+                            ("--image-size", str(setting.scale["image"]))):
+            self.assertEqual(option(argv, name), value)
+        self.assertEqual(first.leaves, option(argv, "--save-weights"))
+
+    def test_pretraining_that_is_given_is_longer_than_the_scales_and_weights_need_none(self):
+        for more, expected in (({}, data_parallel.SCALES["tiny"]["pretrain"]), ({"pretrain": 7}, 7),
+                               ({"pretrain": 7, "weights": "w"}, 0)):
+            self.assertEqual(extractors.pretraining_iterations(self.setting(**more)), expected)
+
+    def test_file_that_cannot_be_read_is_refused_and_one_that_is_not_there_has_no_digest(self):
+        self.assertEqual(extractors.sha256_of(str(self.dir / "absent")), "")
+        self.refused(lambda: extractors.sha256_of(str(self.dir)), "--weights: cannot read")
+        large = self.dir / "large"
+        large.write_bytes(bytes((1 << 20) + 1))
+        self.assertEqual(extractors.sha256_of(str(large)),
+                         hashlib.sha256(bytes((1 << 20) + 1)).hexdigest())
 
     def test_extractors_are_trained_by_all_cores(self):
         argv = self.argv_by_run(self.setting(pretrain=7))

@@ -1,6 +1,7 @@
 """cli/experiment/lab.py and the files beside it: runs, numbers, verdicts and sentences."""
 import array
 import base64
+import dataclasses
 import json
 import pathlib
 import sys
@@ -381,6 +382,25 @@ class Answers(unittest.TestCase):
         setting = setting_of({**SCALE, "batches": (32,)})
         self.assertIn("needs two batches", lab_answers.longer_or_shorter(measured(setting=setting)))
 
+    def test_answers_are_not_measurable_where_the_claims_are_not(self):
+        disturbed = dataclasses.replace(setting_of(hostfile="hosts"), disturbed="others computed")
+        self.assertIn("Q1 is not measurable here: others computed. An epoch took 1172.2 s with 32, "
+                      "1075.2 s with 128.",
+                      lab_answers.longer_or_shorter(measured(DEVICES, setting=disturbed)))
+        for setting, why in ((disturbed, "others computed"),
+                             (setting_of(), "needs a host for each worker")):
+            self.assertIn("whether strong scaling would be worse is not measurable here: " + why,
+                          lab_answers.other_scaling(measured(setting=setting)))
+
+    def test_equal_speedups_are_not_worse(self):
+        times = {(1, 32): 1.0, (1, 128): 4.0, (4, 32): 1.0, (4, 128): 4.0}
+        even = Sized({"samples": 51200, "gradient": 8, "buffers": 0})
+        found = measured(times=times, **{lab_sweep.SIZES: even})
+        claim = lab.strong_ranks_claim(setting_of(hostfile="hosts"), found)
+        point = lab_answers.strong_point(found)
+        self.assertEqual(point.speedup, point.weak)
+        self.assertEqual(claim.verdict, NOT_CONFIRMED)
+
     def test_q2_compares_strong_and_weak_scaling_from_one_batch(self):
         said = lab_answers.kind_of_scaling([measured()])
         self.assertIn("weak scaling", said)
@@ -416,6 +436,11 @@ class Answers(unittest.TestCase):
         self.assertIn("have 0.125 GB/s, so T is at least 0.443 s, and the utilization is 98 %",
                       said)
         self.assertNotIn("utilization is", lab_answers.formulas(measured(), None))
+
+    def test_q3_is_about_the_most_devices(self):
+        setting = setting_of({**SCALE, "devices": (1, 2, 4)}, hostfile="hosts")
+        found = measured(times={(2, 32): 1.2, (2, 128): 3.2}, setting=setting)
+        self.assertIn("with N = 4, S = ", lab_answers.formulas(found, 1.0))
 
     def test_q4_names_two_remedies_with_their_numbers(self):
         results = {"small": ended(0.7), "no-remedy": ended(2.3)}
