@@ -288,6 +288,12 @@ class PartsTest(unittest.TestCase):
                           ("alone-vgg11-synthetic-4-2-passes", 1, 4, 2),
                           ("alone-mlp-synthetic-4", 1, 4, 1), ("alone-vgg11-mnist-4", 1, 4, 1)])
         self.assertEqual(found[-1].images, ("--dataset", "mnist"))
+        self.assertEqual([one.model for one in found], ["vgg11"] * 3 + ["mlp", "vgg11"])
+
+    def test_links_of_an_emulated_run_are_its_own_or_else_the_settings(self):
+        for more, expected in (({}, ("1gbit", 1)), ({"rate": "5mbit", "gbit": 0.005}, ("5mbit", 0.005))):
+            timed = emulation.timed(Training("a", "", 2, 4, 50, (), **more), self.setting())
+            self.assertEqual((timed.rate, timed.gbit), expected)
 
     def test_usual_iteration_is_of_those_behind_the_runs_own_warm_up(self):
         def ranks(*seconds):

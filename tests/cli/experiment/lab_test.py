@@ -15,8 +15,8 @@ from cli.experiment.lab_sweep import DEVICES, RANKS
 from cli.experiment.results import Averaged, Ordered, Sized, Trained, result_of
 from cli.experiment.study import (CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, EndedRuns, Setting,
                                   sizes_with)
-from cli.experiment.work import (COSTS, LOCAL_BYTES_PER_SECOND, SECONDS_TO_START, Averages, Sizes,
-                                 Training)
+from cli.experiment.work import (COSTS, LOCAL_BYTES_PER_SECOND, LOSSES, SECONDS_TO_START, Averages,
+                                 Sizes, Training)
 
 MEMORY = 1 << 40
 SIZES = Sized({"samples": 50000, "gradient": 36924456, "buffers": 22080})
@@ -146,6 +146,14 @@ class Runs(unittest.TestCase):
         full = {work.name: work.iterations for work in lab.runs(setting_of(lab.SCALES["full"]))
                 if isinstance(work, Training)}
         self.assertEqual((full["buffers-true"], full["ranks-2-devices-batch-32"]), (782, 2 * 782))
+
+    def test_ranks_that_exchange_buffers_train_and_are_tested_for_an_epoch_at_full_scale_alone(self):
+        for scale, epochs, tests in (("full", 1, True), ("quick", 0, False)):
+            for broadcast in lab_data.SWITCHES:
+                run = lab_data.exchange_run(setting_of(lab.SCALES[scale]), broadcast)
+                self.assertEqual((run.epochs, run.tests, run.only), (epochs, tests, LOSSES))
+                argv = run.run(setting_of(lab.SCALES[scale])).ranks[0]
+                self.assertEqual(option(argv, "--broadcast-buffers"), broadcast)
 
     def test_one_process_trains_for_epochs_or_iterations_as_ranks_do(self):
         for scale, epochs, iterations in (("full", "2", ""), ("quick", "", "5")):

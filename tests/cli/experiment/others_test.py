@@ -6,8 +6,9 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import option, request_of
+from fakes import EXPERIMENTS, option, request_of, results_of_plan
 from cli.experiment import collectives, large_batch
+from cli.experiment.experiment import with_hosts
 from cli.experiment.results import Averaged, Shown, Trained, largest_difference
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS, LOSSES
@@ -51,6 +52,17 @@ class BackendsTest(unittest.TestCase):
                 setting = setting_of({})
                 self.assertEqual("mpi" in setting.backends(), listed)
                 self.assertEqual("mpi" in setting.backends("loads_workers_alike"), listed)
+
+
+class TablesTest(unittest.TestCase):
+    def test_every_table_of_every_experiment_has_a_column_for_each_value_of_its_rows(self):
+        for one in EXPERIMENTS:
+            request = with_hosts(one, request_of("out", one.name))
+            setting = Setting(request, one.scales["tiny"], 8, MEMORY)
+            for table in one.find(setting, results_of_plan(one, setting)).tables:
+                for row in table.rows:
+                    self.assertEqual({column.field for column in table.columns}, set(row),
+                                     (one.name, table.key))
 
 
 class LargeBatch(unittest.TestCase):
