@@ -265,6 +265,25 @@ class RunsTest(unittest.TestCase):
 
 
 class TablesTest(unittest.TestCase):
+    def test_scaling_keeps_the_total_batch_or_that_of_each_rank(self):
+        setting = setting_of({**TINY, "strong": 8, "weak": 3}, hosts="h")
+        self.assertEqual([ddp_scaling.batch_of(setting.scale, kind, 2) for kind in ("strong", "weak")],
+                         [4, 3])
+        found = ddp_paper.find(setting, results_of(setting, {
+            "vgg11-1-ranks-batch-8": {"seconds": 4.0}, "vgg11-2-ranks-batch-4": {"seconds": 2.5},
+            "vgg11-1-ranks-batch-3": {"seconds": 1.5}, "vgg11-2-ranks-batch-3": {"seconds": 2.0}}))
+        (table,) = (table for table in found.tables if table.key == "scaling")
+        self.assertEqual([tuple(row.values()) for row in table.rows], [(1, 4.0, 1.5), (2, 2.5, 2.0)])
+
+    def test_times_by_groups_and_by_passes_are_of_their_runs(self):
+        changed = {"ring-3-groups": {"seconds": 0.5}, "gloo-1-groups": {"seconds": 2.0},
+                   "every-2": {"seconds": 3.0, "sent": 70}}
+        self.assertEqual([(row["groups"], row["ring"], row["gloo"])
+                          for row in self.table("groups", changed).rows], [(1, 1.0, 2.0), (3, 0.5, 1.0)])
+        row = self.table("no-sync", changed).rows[1]
+        self.assertEqual((row["passes"], row["bytes"], row["total"], row["per_pass"]),
+                         (2, 210, 3.0, 1.5))
+
     def table(self, key, changed):
         return next(table for table in findings_of(changed).tables if table.key == key)
 

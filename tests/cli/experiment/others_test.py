@@ -54,12 +54,46 @@ class BackendsTest(unittest.TestCase):
                 self.assertEqual("mpi" in setting.backends("loads_workers_alike"), listed)
 
 
-class TablesTest(unittest.TestCase):
-    def test_every_table_of_every_experiment_has_a_column_for_each_value_of_its_rows(self):
+FACTORS = ("model", "batch", "devices", "width", "replication")
+# The keys of each experiment's tables and figures.
+TABLES = {
+    "course": "answers times by-parameter losses nodes sent parameters small phases bytes nodes-costs memory",
+    "collectives": "values links times fit",
+    "lab": "q1 table-1 table-2 table-3 last-epoch q5 q6 q7",
+    "large-batch": "last-epoch epochs",
+    "ddp-paper": "breakdown tensors buckets no-sync groups scaling shuffles late",
+    "data-parallel": " ".join([*(f"by-{factor}" for factor in FACTORS), "threshold", "transfer"]),
+    "inference": "times", "time-to-accuracy": "fashion-mnist"}
+FIGURES = {
+    "course": "times by-parameter losses nodes phases",
+    "collectives": "send-recv broadcast scatter gather reduce all-gather reduce-scatter all-reduce times "
+                   "pieces",
+    "lab": "speed-up-data-parallel speed-up-ranks split-data-parallel split-ranks",
+    "large-batch": "epochs accuracy",
+    "ddp-paper": "breakdown buckets-resnet50-ring buckets-resnet50-gloo buckets-bert-ring "
+                 "buckets-bert-gloo groups scaling",
+    "data-parallel": " ".join([*(f"times-by-{factor}" for factor in FACTORS), "barrier-by-batch",
+                               "barrier-by-devices", *(f"losses-by-{factor}" for factor in FACTORS),
+                               "transfer", *(f"threshold-by-{factor}" for factor in FACTORS)]),
+    "inference": "times computation communication",
+    "time-to-accuracy": "fashion-mnist-seconds fashion-mnist-bytes"}
+
+
+class PartsTest(unittest.TestCase):
+    def findings(self, one):
+        request = with_hosts(one, request_of("out", one.name, hosts="h"))
+        setting = Setting(request, one.scales["tiny"], 8, MEMORY)
+        return one.find(setting, results_of_plan(one, setting))
+
+    def test_every_experiment_has_all_its_tables_and_figures_in_their_order(self):
         for one in EXPERIMENTS:
-            request = with_hosts(one, request_of("out", one.name))
-            setting = Setting(request, one.scales["tiny"], 8, MEMORY)
-            for table in one.find(setting, results_of_plan(one, setting)).tables:
+            found = self.findings(one)
+            self.assertEqual(" ".join(table.key for table in found.tables), TABLES[one.name])
+            self.assertEqual(" ".join(picture.key for picture in found.pictures), FIGURES[one.name])
+
+    def test_every_table_has_a_column_for_each_value_of_its_rows(self):
+        for one in EXPERIMENTS:
+            for table in self.findings(one).tables:
                 for row in table.rows:
                     self.assertEqual({column.field for column in table.columns}, set(row),
                                      (one.name, table.key))
