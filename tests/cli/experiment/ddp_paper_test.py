@@ -7,7 +7,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
-from cli.experiment import ddp_bucket_claims, ddp_buckets, ddp_paper, ddp_scaling, ddp_setups, ddp_spark
+from cli.experiment import (ddp_bucket_claims, ddp_buckets, ddp_paper, ddp_phases, ddp_scaling,
+                            ddp_setups, ddp_spark)
 from cli.experiment.emulation import is_timed, shares_cores
 from cli.experiment.results import NamedBuckets, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
@@ -274,6 +275,31 @@ class TablesTest(unittest.TestCase):
             "vgg11-1-ranks-batch-3": {"seconds": 1.5}, "vgg11-2-ranks-batch-3": {"seconds": 2.0}}))
         (table,) = (table for table in found.tables if table.key == "scaling")
         self.assertEqual([tuple(row.values()) for row in table.rows], [(1, 4.0, 1.5), (2, 2.5, 2.0)])
+
+    def test_bars_of_the_breakdown_are_the_phases_of_their_rows(self):
+        setting = setting_of(hosts="h")
+        results = results_of(setting, {"resnet50-gloo-no-overlap": {"seconds": 3.0, **EXPOSED}})
+        for record in results["resnet50-gloo-no-overlap"].ranks[0].records[1:]:
+            record["phase_seconds"] = {**record["phase_seconds"], "forward": 0.4}  # of one of two ranks
+        table, picture = ddp_phases.found(setting, results)
+        row, other = table.rows[3:5]
+        self.assertEqual((row["backend"], row["run"], row["total"]), ("gloo", "no overlap", 3.0))
+        self.assertEqual((other["run"], other["total"]), ("overlap", 1.0))
+        self.assertIn("2 ranks, buckets of 25 MB.", table.note)
+        place = picture.drawing["categories"].index("ResNet-50, gloo, no overlap")
+        self.assertEqual(place, 3)
+        self.assertEqual(picture.drawing["kind"], "stacked")
+        found = {one["name"]: one["values"][place] for one in picture.drawing["series"]}
+        for name, seconds in (("forward", 0.3), ("backward", 0.3), ("exposed communication", 0.3),
+                              ("optimizer", 0.01)):
+            self.assertAlmostEqual(found[name], seconds, msg=name)
+        for phase in ("forward", "backward", "exposed_communication", "optimizer"):
+            self.assertAlmostEqual(row[phase], found[
+                "exposed communication" if phase == "exposed_communication" else phase])
+
+    def test_overlap_is_compared_for_each_network_and_back_end(self):
+        claim = claims_of({"bert-gloo-25-mb": {"seconds": 0.5}})["overlap"]
+        self.assertEqual(claim.numbers.split("; ")[-1], "BERT (tiny), gloo: with 0.5000 s, without 1.0000 s")
 
     def test_times_by_groups_and_by_passes_are_of_their_runs(self):
         changed = {"ring-3-groups": {"seconds": 0.5}, "gloo-1-groups": {"seconds": 2.0},

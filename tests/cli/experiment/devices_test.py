@@ -11,6 +11,7 @@ from cli.experiment import data_parallel, devices, factors, inference, threshold
 from cli.experiment.factors import BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, Point
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.work import SECONDS_TO_START
 from cli.runs.failure import EXIT_USAGE, Failure
 
 MEMORY = 1 << 40
@@ -38,6 +39,21 @@ class Plan(unittest.TestCase):
                 changed = [key for key in ("model", "width", "batch", "devices", "replication")
                            if getattr(point, key) != getattr(start, key)]
                 self.assertLessEqual(set(changed), {factor.key})
+
+    def test_threads_that_are_given_are_those_of_a_device(self):
+        for cores, given, expected in ((8, 0, 2), (8, 3, 3), (2, 0, 1)):
+            setting = setting_of({"most_devices": 4}, cores, threads=given)
+            self.assertEqual(devices.threads(setting), expected)
+
+    def test_memory_of_an_image_grows_with_its_area(self):
+        self.assertEqual([devices.bytes_of_image(setting_of({"image": side})) for side in (224, 112)],
+                         [30 << 20, (30 << 20) / 4])
+
+    def test_run_is_expected_to_copy_its_parameters_before_and_in_each_iteration(self):
+        work = devices.OnDevices("a", "", 1, 10, 6, (), model="alexnet", devices=2, parameters=10**9)
+        setting = setting_of({"image": 224, "most_devices": 2}, cores=2)
+        forward, moved = 10 * 0.71 / 20 / 2, 10**9 * 2 * 3e-9
+        self.assertAlmostEqual(work.seconds(setting), SECONDS_TO_START + 2 * moved + 6 * (forward + moved))
 
     def test_a_point_of_several_factors_runs_once(self):
         names = [run.name for run in factors.runs(self.setting)]
@@ -445,6 +461,22 @@ class Inference(unittest.TestCase):
         self.assertEqual([claim.key for claim in self.findings().claims],
                          [statement.key for statement in inference.EXPERIMENT.statements])
 
+    def test_single_runs_have_one_device_and_all_the_epochs_of_the_scale(self):
+        setting = setting_of(inference.SCALES["full"])
+        for kind, words in (("single", ("1", "native")), ("native", ("4", "native")),
+                            ("vanilla", ("4", "vanilla"))):
+            work = inference.run_of(setting, kind, 32)
+            argv = work.run(setting).ranks[0]
+            self.assertEqual((option(argv, "--devices"), option(argv, "--inference")), words)
+            self.assertEqual((option(argv, "--epochs"), work.iterations), ("1", 313))
+            self.assertEqual(work.parameters, inference.PARAMETERS["vgg16"])
+
+    def test_difference_is_said_relative_to_the_longer_of_each_batch(self):
+        slow, fast = (trained(forward=seconds, outputs_sha256="a") for seconds in (1.5, 3.5))
+        (claim,) = (claim for claim in self.findings(native_batch_3=slow, native_batch_8=fast).claims
+                    if claim.key == "faster-computation")  # 1 of 2, and 3 of 4 seconds
+        self.assertTrue(claim.numbers.startswith("in the median +62 % of the longer; "), claim.numbers)
+
     def test_one_device_is_in_the_figure_of_computation_only(self):
         lines = {picture.key: len(picture.drawing["series"])
                  for picture in self.findings().pictures if picture.key != "times"}
@@ -518,6 +550,8 @@ class Inference(unittest.TestCase):
         slow = trained(forward=1.0, outputs_sha256="a")
         self.assertEqual(self.verdict(key, native_batch_8=slow), NOT_CONFIRMED)
         self.assertEqual(self.verdict(key, vanilla_batch_8=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key, native_batch_8=trained(forward=0.75, outputs_sha256="a")),
+                         CONFIRMED)  # 1.25 s beside 1 s
 
     def test_difference_of_communication_must_shrink_at_each_step(self):
         key = "gap"

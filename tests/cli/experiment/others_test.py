@@ -280,6 +280,23 @@ class Shows(unittest.TestCase):
                          [("0 → 1", 16), ("0 → 2", 16), ("1 → 0", 16)])
         self.assertEqual(len(rows), len(TREE_LINKS))
 
+    def test_link_is_of_the_rank_that_sends(self):
+        shown = Shown([{"input": [1], "output": [1], "sent": {"2": 8}},
+                       {"input": [2], "output": [2], "sent": {}},
+                       {"input": [3], "output": [3], "sent": {"1": 4, "0": 2}}])
+        self.assertEqual(shown.links, {(0, 2): 8, (2, 1): 4, (2, 0): 2})
+
+    def test_table_and_figure_have_each_ranks_own_values_and_links(self):
+        results = self.results()
+        rows = [row for row in collectives.values_table(results).rows
+                if (row["op"], row["backend"]) == ("scatter", "ring")]
+        self.assertEqual([(row["rank"], row["input"], row["output"]) for row in rows][:2],
+                         [(0, "0 1 2 3", "0 · · ·"), (1, "10 11 12 13", "· 1 · ·")])
+        ring, _ = collectives.op_picture(results, "scatter").drawing["panels"]
+        self.assertEqual(ring["links"], [{"from": start, "to": to, "label": "24 B"}
+                                         for start, to in sorted(RING_LINKS)])
+        self.assertEqual(ring["ranks"][1], {"input": "10 11 12 13", "output": "· 1 · ·"})
+
     def test_nothing_that_comes_out_is_a_dot(self):
         self.assertEqual(collectives.values_text([None, 1.5, 30.0]), "· 1.5 30")
 

@@ -138,6 +138,11 @@ class Plan(unittest.TestCase):
                              expected, name)
         self.assertEqual(option(argv["fashion-mnist-gloo-ddp-2"], "--mode"), "ddp")
 
+    def test_calculated_bytes_of_peers_are_noted(self):
+        for peers in (True, False):
+            said = " ".join(tta.notes(setting_of(peers=peers)))
+            self.assertEqual("PyTorch's bytes are calculated for a ring" in said, peers)
+
     def test_hosts_are_shaped_and_this_machine_is_not(self):
         rates = {run.run(setting_of(hosts="p", link=RATES)).rate
                  for run in tta.runs(setting_of(hosts="p", link=RATES))}
