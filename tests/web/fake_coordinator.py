@@ -23,6 +23,7 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
          ".svg": "image/svg+xml"}
 SETTINGS = {"sync": "ddp", "backend": "sharded", "wire": "fp32", "model": "vgg11",
             "dataset": "synthetic", "batch-size": "64"}
+NOON = 1_795_003_200  # Unix seconds
 
 
 def phases(**changes):
@@ -73,7 +74,7 @@ def point(step, steps=1, **changes):
     """One entry of "points" in /history.json."""
     wave = 1 + 0.05 * math.sin(step / 7) + 0.02 * math.sin(step * 1.7)
     measured = {name: seconds * wave for name, seconds in phases().items()}
-    return {"step": step, "steps": steps, "time": 1_795_000_000 + 0.43 * (step + steps),
+    return {"step": step, "steps": steps, "time": NOON + 0.43 * (step + steps),
             "iteration_seconds": 0.431 * wave, "longest_seconds": 0.46 * wave,
             "phase_seconds": measured, "loss": 0.4 + 1.9 * math.exp(-step / 900),
             "samples_per_second": 256 / (0.431 * wave), "bytes_sent": 220_000_000, **changes}

@@ -4,6 +4,7 @@ import copy
 import time
 import unittest
 
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -11,6 +12,11 @@ import browser
 import fake_coordinator as fake
 
 STEPS = 10_000
+
+
+def clock(unix_seconds):
+    """A time of day, as the page shows it."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_seconds))
 
 
 class PageTest(unittest.TestCase):
@@ -255,6 +261,8 @@ class PageTest(unittest.TestCase):
         chart.send_keys(Keys.HOME)
         self.assertEqual([self.text(name) for name in numbers], ["3.5", "20 %", "20 MB/s"])
         self.assertEqual(chart.get_attribute("aria-valuetext"), "step 0: 3.5")
+        self.assertEqual([browser.find(self.driver, f"#{name}-chart").get_attribute("aria-valuetext")
+                          for name in ("exposed", "link")], ["step 0: 20 %", "step 0: 20 MB/s"])
 
     def test_numbers_have_units_of_their_size(self):
         found = self.formatted(fake.status(step=17), """[
@@ -327,6 +335,9 @@ class PageTest(unittest.TestCase):
                                                   *status["failures"]["last"]])
         self.open(status)
         self.assertIn("the others also carry ranks 1, 2, so", self.text("#notice"))
+        status["failures"]["last"][0]["ranks"] = [10, 2]
+        self.open(status)
+        self.assertIn("the others also carry ranks 1, 2, 10, so", self.text("#notice"))
 
     def test_ledger_that_is_not_on_the_disk_any_more_says_why_unless_a_rank_is_silent(self):
         status = fake.with_loss(fake.status(step=30, not_durable="no space left on device"))
@@ -401,6 +412,8 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#notice"), f"The run was aborted: {cause}.")
         self.assertIn("lost", self.texts("#ranks tbody tr")[1])
+        self.assertEqual(self.classes("#ranks tbody tr"), ["", "lost", "", ""])
+        self.assertEqual(self.tones("#ranks td:nth-child(3) .pill"), ["run", "bad", "run", "run"])
         self.assertIn(cause, self.texts("#events li")[0])
         self.wait(lambda: self.canvas_colors("loss-chart"), "the chart")
         for chart in ("time-chart", "loss-chart", "exposed-chart", "link-chart"):
@@ -428,8 +441,9 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.text("#losses-sum"), "2 workers, 900 ms in all")
         self.assertEqual([what.split(" was")[0] for what in self.texts("#losses .what")],
                          ["Rank 0", "Rank 2"])
-        self.assertEqual([when.split(" · ")[1] for when in self.texts("#losses .when")],
-                         ["step 9", "step 7"])
+        times = [clock(loss["time"]) for loss in status["failures"]["last"]]
+        self.assertEqual(self.texts("#losses .when"),
+                         [f"{times[1]} · step 9", f"{times[0]} · step 7"])
 
     def test_slowest_rank_that_shares_its_worker_has_its_reason(self):
         status = fake.with_loss(fake.status(step=30), lost=2, by=3)
@@ -478,6 +492,8 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#notice"), "Rank 1 silent for more than 3 s.")
         self.assertEqual(self.text("#state"), "running")
+        self.assertEqual(self.tones("#notice"), ["warn"])
+        self.assertEqual(self.tones("#ranks td:nth-child(10)"), ["quiet", "warn", "quiet", "quiet"])
 
     def test_all_silent_ranks_are_told(self):
         status = fake.status(step=30)
@@ -502,6 +518,10 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.text("#notice"), "Ranks 1, 3 lost.")
         self.assertEqual(self.tones("#notice, #state"), ["bad", "bad"])
 
+    def classes(self, selector):
+        return [element.get_attribute("class")
+                for element in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
     def tones(self, selector):
         return [element.get_attribute("data-tone")
                 for element in self.driver.find_elements(By.CSS_SELECTOR, selector)]
@@ -513,6 +533,23 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.tones("#slowest, .tile:last-child"), ["warn", "warn"])
         self.assertEqual(self.tones("#ranks td:nth-child(7)"), ["quiet", "quiet", "warn", "quiet"])
+        self.assertEqual(self.classes("#ranks tbody tr"), ["", "", "straggler", ""])
+
+    def test_rank_is_a_straggler_from_a_tenth_more_than_the_others(self):
+        status = fake.status(step=40)
+        for work, word in ((0.38, "The ranks are even: the slowest, rank 3, needs 8.6 %"),
+                           (0.39, "Rank 3 holds up the others: ")):
+            status["ranks"][3]["work_seconds"] = work
+            self.open(status)
+            self.assertIn(word, self.text("#slowest"))
+
+    def test_ranks_whose_address_is_not_known_share_no_worker(self):
+        status = fake.status(step=40)
+        for rank in status["ranks"]:
+            rank["address"] = ""
+        self.open(status)
+        self.assertEqual(set(self.texts("#ranks .sharers")), {""})
+        self.assertEqual(self.tiles()["Slowest rank"], ("rank 3", "0 % over the others"))
 
     def test_rank_that_is_slowest_by_little_is_not_marked(self):
         self.open(fake.status(step=40))
@@ -522,12 +559,13 @@ class PageTest(unittest.TestCase):
 
     def test_events_have_their_step_and_tone_and_the_latest_is_first(self):
         kinds = ("started", "suspect", "lost", "recovered")
-        events = [{"time": time.time(), "step": 1000 * number, "kind": kind, "text": kind}
+        events = [{"time": fake.NOON + number, "step": 1000 * number, "kind": kind, "text": kind}
                   for number, kind in enumerate(kinds)]
         self.open(fake.status(step=4000, events=events))
         self.assertEqual(self.texts("#events .pill"), [*reversed(kinds)])
-        self.assertEqual([when.split(" · ")[1] for when in self.texts("#events .when")],
-                         ["step 3,000", "step 2,000", "step 1,000", "step 0"])
+        self.assertEqual(self.texts("#events .when"), [
+            f"{clock(fake.NOON + number)} · step {number},000".replace("0,000", "0")
+            for number in (3, 2, 1, 0)])
         self.assertEqual(self.tones("#events .pill"), ["good", "bad", "warn", "quiet"])
 
     def test_loss_that_is_not_finite_is_marked_and_one_that_no_rank_tells_is_not(self):
@@ -587,7 +625,11 @@ class PageTest(unittest.TestCase):
         coordinator.stop()
         coordinator.stop = lambda: None
         self.wait(lambda: self.text("#state") == "no answer", "the loss of the coordinator")
-        self.assertIn("The coordinator does not answer", self.text("#notice"))
+        said = self.text("#notice")
+        self.assertIn("The coordinator does not answer", said)
+        self.assertIn(said.partition(" report, from ")[2][:8],
+                      [clock(time.time() - ago) for ago in range(20)])
+        self.assertEqual(self.classes("body"), ["gone"])
         self.assertIn("Step 17 of 196", self.text("#progress-text"))
         self.assertNotIn("left", self.text("#progress-text"))
         self.assertEqual(len(self.texts("#ranks tbody tr")), 4)
@@ -601,6 +643,7 @@ class PageTest(unittest.TestCase):
         self.addCleanup(again.stop)
         self.wait(lambda: self.text("#state") == "running", "the coordinator's return")
         self.assertIn("left", self.text("#progress-text"))
+        self.assertEqual(self.classes("body"), [""])
 
     def test_coordinator_that_ends_after_a_finished_run_is_no_loss(self):
         status = fake.status(step=196, state="finished", reason="all ranks finished")
@@ -697,6 +740,167 @@ class PageTest(unittest.TestCase):
         chart.send_keys("0")
         self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
 
+    def test_further_keys_move_the_cursor_and_zoom(self):
+        self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        whole = self.driver.find_element(By.ID, "whole")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        self.assertEqual(chart.get_attribute("aria-valuemin"), "0")
+        chart.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_UP)
+        self.assertEqual(chart.get_attribute("aria-valuenow"), "38")
+        chart.send_keys(Keys.CONTROL, Keys.HOME)  # is the browser's
+        self.assertEqual(chart.get_attribute("aria-valuenow"), "38")
+        chart.send_keys("=")
+        self.assertTrue(whole.is_displayed())
+        chart.send_keys(Keys.ESCAPE)
+        self.assertFalse(whole.is_displayed())
+        chart.send_keys("+")
+        whole.click()
+        self.assertFalse(whole.is_displayed())
+
+    def test_cursor_is_a_line_in_all_charts_until_the_chart_is_left(self):
+        self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        lines = self.driver.find_elements(By.CSS_SELECTOR, ".chart .cursor")
+        self.assertEqual([line.is_displayed() for line in lines], [False] * 4)
+        chart.send_keys(Keys.HOME)
+        self.assertEqual([line.is_displayed() for line in lines], [True] * 4)
+        first = [line.location["x"] for line in lines]
+        chart.send_keys(Keys.END)
+        for line, x, name in zip(lines, first, ("time", "loss", "exposed", "link"), strict=True):
+            width = self.driver.find_element(By.ID, f"{name}-chart").size["width"]
+            self.assertGreater(line.location["x"], x + width / 2)
+        chart.send_keys(Keys.TAB)
+        self.assertEqual([line.is_displayed() for line in lines], [False] * 4)
+        self.assertEqual(self.text("#legend-caption"), "Mean of the last 20 steps")
+
+    def drag(self, chart, start, end):
+        """Drags the mouse between two shares of the chart's width. Returns the widths of the selection
+        before the button is released, and after it, when the mouse has moved on."""
+        width = chart.size["width"]
+        at = [round(share * width - width / 2) for share in (start, end)]
+        mouse = ActionChains(self.driver, duration=10)
+        mouse.move_to_element_with_offset(chart, at[0], 0).click_and_hold()
+        mouse.move_to_element_with_offset(chart, at[1], 0).perform()
+        selection = chart.find_element(By.CSS_SELECTOR, ".selection")
+        dragged = selection.size["width"]
+        ActionChains(self.driver, duration=10).release().move_by_offset(-20, 0).perform()
+        return dragged, selection.size["width"]
+
+    def test_drag_zooms_to_its_steps_and_a_double_click_shows_all(self):
+        points = [fake.point(step) for step in range(40)]
+        points[0] = fake.point(0, iteration_seconds=9.0, longest_seconds=9.5)
+        self.open(fake.status(step=40), lambda _: {"run": "a", "resolution": 1, "points": points})
+        chart = self.driver.find_element(By.ID, "time-chart")
+        whole = self.driver.find_element(By.ID, "whole")
+        self.wait(lambda: self.text("#beyond") == "1 beyond the scale", "the note")
+        self.assertEqual(self.drag(chart, 0.5, 0.503)[1], 0)
+        self.assertFalse(whole.is_displayed())  # a click, of a hand that is not quite still
+        for start, end in ((0.4, 0.9), (0.9, 0.4)):
+            dragged, left = self.drag(chart, start, end)
+            self.assertAlmostEqual(dragged, chart.size["width"] / 2, delta=5)
+            self.assertEqual(left, 0)
+            self.assertTrue(whole.is_displayed())
+            self.assertEqual(self.text("#beyond"), "")  # the long step is not shown any more
+            ActionChains(self.driver).double_click(chart).perform()
+            self.assertFalse(whole.is_displayed())
+            self.assertEqual(self.text("#beyond"), "1 beyond the scale")
+        self.assertRegex(self.text("#legend-caption"), "^Step ")
+        ActionChains(self.driver).move_to_element(browser.find(self.driver, "#state")).perform()
+        self.assertEqual(self.text("#legend-caption"), "Mean of the last 20 steps")
+
+    def from_module(self, name, body):
+        """What the function body returns, which gets a module of the page as `m`."""
+        return self.driver.execute_async_script(
+            f"const done = arguments[0]; import('/assets/{name}.js').then("
+            f"(m) => done((() => {{ {body} }})()));")
+
+    def test_time_line_of_merged_steps(self):
+        self.open(fake.status(step=17))
+        found = self.from_module("charts", """
+            const line = new m.Timeline(() => {});
+            const rows = [{step: 0, steps: 10}, {step: 10, steps: 5}, {step: 15, steps: 5}];
+            const shown = () => [line.window, line.range(), line.visible().map((row) => row.step)];
+            const none = line.whole();
+            line.update(rows, []);
+            const nearest = [-3, 9.4, 9.6, 10, 14.4, 14.6, 99].map((step) => line.nearest(step));
+            line.zoom(-100, 5);
+            const left = shown();
+            line.zoom(10.2, 13);
+            const middle = shown();
+            line.zoom(11, 12.9);
+            const narrow = shown();
+            line.zoom(-100, 100);
+            const all = shown();
+            line.moveCursor(2);
+            line.update([{step: 0, steps: 10}, {step: 10, steps: 10}],
+                        [{step: 0, kind: 'started'}, {step: 25, kind: 'lost'}, {kind: 'lost'}]);
+            return {none, nearest, left, middle, narrow, all, cursor: line.cursor,
+                    marks: line.marks.map((mark) => mark.step), whole: line.whole()};""")
+        self.assertEqual(found, {
+            "none": [-0.5, 0.5], "nearest": [0, 0, 1, 1, 1, 2, 2],
+            "left": [[-0.5, 5], [-0.5, 5], [0]], "middle": [[10.2, 13], [10.2, 13], [10]],
+            "narrow": [[10.2, 13], [10.2, 13], [10]], "all": [None, [-0.5, 19.5], [0, 10, 15]],
+            "cursor": 1, "marks": [25], "whole": [-0.5, 25.5]})
+
+    def test_scale_leaves_out_a_fiftieth_of_the_values_if_they_are_far_larger(self):
+        self.open(fake.status(step=17))
+        cases = [([], 1, 0), ([0, 0], 1, 0), ([2, 1, 2], 2.2, 0), ([1] * 50 + [2.9], 3.19, 0),
+                 ([3] + [1] * 50, 1.3, 1), ([1] * 98 + [5, 1.2, 4], 1.56, 2), ([1] * 49 + [10] * 2, 11, 0)]
+        for values, top, beyond in cases:
+            found = self.from_module("charts", f"return m.scaleOf({values});")
+            self.assertAlmostEqual(found["top"], top, msg=values)
+            self.assertEqual(found["beyond"], beyond, values)
+
+    def test_each_kind_of_event_and_state_has_its_tone(self):
+        self.open(fake.status(step=17))
+        tones = {"bad": ["lost", "aborted", "not-finite", "not-durable", "paused"],
+                 "warn": ["checkpoint failed", "suspect", "straggler"],
+                 "good": ["finished", "recovered", "resumed"], "run": ["running"],
+                 "quiet": ["waiting", "toString"]}
+        kinds = {kind: tone for tone, kinds in tones.items() for kind in kinds}
+        self.assertEqual(self.from_module("model", f"return {[*kinds]}.map(m.toneOf);"),
+                         [*kinds.values()])
+
+    def test_notice_of_each_state(self):
+        self.open(fake.status(step=17))
+        for state, reason, expected in (
+                ("paused", "rank 1 is not heard", ("bad", "rank 1 is not heard.")),
+                ("waiting", "1 of 2 workers are present", ("quiet", "1 of 2 workers are present.")),
+                ("finished", "", ("good", "The run has finished.")),
+                ("finished", "all ranks finished!", ("good", "all ranks finished!")),
+                ("aborted", "no rank is left.", ("bad", "The run was aborted: no rank is left.")),
+                ("dreaming", "", ("quiet", ""))):
+            found = self.from_module(
+                "notice", f"return m.noticeOf({{state: '{state}', reason: '{reason}'}});")
+            self.assertEqual(found, {"tone": expected[0], "state": state, "text": expected[1]})
+
+    def test_coordinator_that_never_answered_is_told_at_once(self):
+        coordinator = fake.FakeCoordinator(None, lambda _: None)
+        self.addCleanup(coordinator.stop)
+        browser.show(self.driver)
+        self.driver.get(coordinator.url)
+        self.wait(lambda: self.text("#state") == "no answer", "the notice")
+        self.assertEqual(self.text("#notice"), "The coordinator does not answer. Trying again.")
+        self.assertEqual(self.driver.title, "no answer · Gradwire")
+        coordinator.history = lambda points: fake.history(17, points)
+        coordinator.status = fake.status(step=17)
+        self.wait(lambda: self.text("#state") == "running", "the state")
+
+    def test_page_asks_for_as_many_points_as_the_chart_is_wide(self):
+        for width in (1280, 390, 150):
+            coordinator = self.open(fake.status(step=17), width=width)
+            chart = self.driver.execute_script(
+                "return document.getElementById('time-chart').clientWidth")
+            wanted = min(600, max(150, chart))
+            self.wait(lambda: f"/history.json?points={wanted}" in coordinator.requests, width)
+
+    def test_one_step_is_no_steps(self):
+        self.open(fake.status(step=1), self.steady(1))
+        self.assertEqual(self.tiles()["Iteration"], ("500 ms", "mean of 1 step"))
+        self.assertEqual(self.text("#legend-caption"), "Mean of the last 1 step")
+
     def test_hidden_page_asks_less_often(self):
         coordinator = self.open(fake.status(step=40))
         self.driver.execute_script("""
@@ -712,6 +916,8 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=17, epoch=5, generation=3, version="1.2.3"))
         self.assertRegex(self.text("#view"), r"^view 3 · 4 ranks · since \d\d:\d\d:\d\d$")
         self.assertEqual(self.text("#version"), "gradwire-coordinator 1.2.3")
+        self.assertEqual(browser.find(self.driver, "#settings").get_attribute("title"),
+                         "\n".join(f"{name} = {value}" for name, value in fake.SETTINGS.items()))
         self.open(fake.status(step=17, ranks=1))
         self.assertRegex(self.text("#view"), r"^view 1 · 1 rank · since ")
 
@@ -726,15 +932,20 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=17))
         hour, day = 3600, 86400
         for function, texts in {
-                "duration": {59.4: "59 s", 125: "2 min 05 s", 3 * hour + 750: "3 h 12 min",
-                             2 * day + 5 * hour - 1: "2 d 04 h"},
-                "seconds": {0: "0 ms", 0.00032: "320 µs", 0.0512: "51.2 ms", 1.234: "1.23 s",
-                            119: "119 s", 150: "2 min 30 s"},
-                "percent": {0.0123: "1.2 %", 0.129: "13 %"},
-                "count": {1234567.4: "1,234,567"},
+                "duration": {59.4: "59 s", 59.6: "1 min 00 s", 125: "2 min 05 s",
+                             hour - 0.4: "1 h 00 min", 3 * hour + 750: "3 h 12 min",
+                             day - 0.4: "1 d 00 h", 2 * day + 5 * hour - 1: "2 d 04 h", -5: "0 s"},
+                "seconds": {0: "0 ms", 0.00032: "320 µs", 0.0009994: "999 µs", 0.0009996: "1 ms",
+                            0.0512: "51.2 ms", 0.9994: "999 ms", 0.9996: "1 s", 1.234: "1.23 s",
+                            119: "119 s", 120: "2 min 00 s", 150: "2 min 30 s"},
+                "percent": {0.0123: "1.2 %", 0.0994: "9.9 %", 0.0996: "10 %", 0.129: "13 %",
+                            -0.0512: "-5.1 %"},
+                "count": {1234567.4: "1,234,567", None: "–"},
                 "amount": {0: "0", 0.2141: "0.214", 2.5: "2.5", 99.94: "99.9", 99.96: "100",
                            1234.4: "1,234"},
-                "loss": {0: "0", 0.000123: "1.23e-4", 2.34567: "2.346", 123456: "1.23e+5"},
+                "loss": {0: "0", 0.000123: "1.23e-4", -0.000123: "-1.23e-4", 0.001: "0.001",
+                         2.34567: "2.346", 12345: "12350", 123456: "1.23e+5"},
+                "clock": {fake.NOON: clock(fake.NOON), None: "–"},
                 "rate": {999.4: "999 B/s", 999.6: "1 kB/s", 1234567890: "1.23 GB/s"}}.items():
             shown = self.driver.execute_async_script("""
                 const [name, values, done] = arguments;
