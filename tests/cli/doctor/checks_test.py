@@ -43,6 +43,15 @@ class WaysTest(unittest.TestCase):
         (problem,) = checks.slow_links(hosts_of(2), ways_of(2, speed={(1, 0): 1e7}))
         self.assertIn("10.0.0.2 → 10.0.0.1: got 0.08 Gbit/s", problem)
 
+    def test_link_is_slow_below_a_quarter_of_the_usual_speed(self):
+        for speed, count in ((0.26e8, 0), (0.24e8, 1)):
+            found = checks.slow_links(hosts_of(2), ways_of(2, speed={(1, 0): speed}))
+            self.assertEqual(len(list(found)), count, speed)
+        for speed, words in ((0.26e8, []), (0.24e8, ["host 10.0.0.2"])):
+            slow = {pair: speed for pair in ((0, 1), (1, 0), (1, 2), (2, 1))}
+            found = checks.slow_links(hosts_of(3), ways_of(3, speed=slow))
+            self.assertEqual([problem.partition(":")[0] for problem in found], words)
+
     def test_lost_large_packets_are_pointed_out_where_small_ones_arrive(self):
         (problem,) = checks.mtu(hosts_of(2), ways_of(2, large={(0, 1): False}))
         self.assertIn("10.0.0.1 → 10.0.0.2: packets of 1500 bytes are lost", problem)
@@ -118,6 +127,8 @@ class OfHosts(unittest.TestCase):
         (problem,) = checks.clocks(hosts, [0, 5, 0])
         self.assertIn("host 10.0.0.2: its clock is 5.0 s ahead", problem)
         self.assertEqual(list(checks.clocks(hosts, [9, 9, 9])), [])  # this one is off
+        for ahead, count in ((0.49, 0), (-0.49, 0), (0.51, 1), (-0.51, 1)):
+            self.assertEqual(len(list(checks.clocks(hosts, [0, ahead, 0]))), count, ahead)
 
     def test_clock_of_one_host_is_compared_with_this_machines(self):
         (problem,) = checks.clocks(hosts_of(1), [-1.5])

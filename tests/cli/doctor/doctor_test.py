@@ -85,6 +85,9 @@ class Words(unittest.TestCase):
         self.assertEqual(doctor.say_links(case), "not measured")
         case.ways.speed = {}
         self.assertEqual(doctor.say_links(case), "not measured")
+        case = case_of(2)
+        case.ways.seconds = dict.fromkeys(case.ways.seconds)
+        self.assertEqual(doctor.say_links(case), "not measured")
 
     def test_data_are_told_with_their_sum(self):
         self.assertEqual(doctor.say_data(case_of(1)), "not looked at (--data-dir)")
@@ -193,8 +196,10 @@ class Reports(unittest.TestCase):
         text = said(doctor.say_all, case, doctor.Report())
         for line in ("clocks     at most 200.0 ms off this one", "memory     8 GiB free",
                      "disk       3 GiB free for temporary files", "mtu        1500 bytes",
-                     "threads    4 cores"):
+                     "threads    4 cores", "cpu        M"):
             self.assertIn(f"ok      {line}\n", text)
+        text = said(doctor.say_all, case_of(2, model=""), doctor.Report())
+        self.assertIn("ok      cpu        model not known\n", text)
 
     def test_memory_is_asked_for_in_gib(self):
         report = doctor.Report()
@@ -301,8 +306,12 @@ class Reach(unittest.TestCase):
                                           ["10.0.0.1", "10.0.0.2"]))
         facts[1]["interfaces"] = [["eth0", "10.0.1.2", 24, 1500]]
         with mock.patch.object(hosts, "_ask", return_value=facts):
-            with self.assertRaisesRegex(Failure, "^1 of the checks failed: network$"):
-                said(hosts._addresses, lines, doctor.Report())
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told), \
+                    self.assertRaisesRegex(Failure, "^1 of the checks failed: network$"):
+                hosts._addresses(lines, doctor.Report())
+        self.assertEqual(told.getvalue(), "FAILED  network    host b: no address in 10.0.0.0/24, "
+                         "expected one; look at 'ip address' there\n")
 
 
 class Main(unittest.TestCase):

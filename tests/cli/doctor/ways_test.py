@@ -70,6 +70,7 @@ class Measure(unittest.TestCase):
         self.assertEqual(FakeAsked.orders, [(0, {"address": "10.0.0.2", "port": 6})])
         self.assertEqual(self.found.speed, {Way(0, 1): 10, Way(1, 0): 20})
         self.assertEqual(self.found.seconds, {Way(0, 1): 0.1, Way(1, 0): 0.1})
+        self.assertEqual(self.found.problems, {})
 
     def test_where_one_way_is_closed_the_other_is_taken(self):
         self.found.ports[Way(0, 1)] = {6: "refused"}

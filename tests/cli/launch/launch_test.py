@@ -285,7 +285,21 @@ class LaunchTest(unittest.TestCase):
         self.supervisor.lost = [Lost("rank 1", "was killed", LOSS, ranks=frozenset([1]))]
         self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 0, self.said())
         self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 1)
-        self.assertIn(f"'{trace}' lacks the part of 1 process", self.said())
+        self.assertIn(f"'{trace}' lacks the part of 1 process, which left none", self.said())
+
+    def test_trace_says_how_many_parts_it_lacks_unless_it_lacks_none(self):
+        trace = self.folder / "trace.json"
+        self.supervisor.lost = [Lost("rank 1", "was killed", LOSS, ranks=frozenset([1]))]
+        for there, lacks in ((3, ""), (1, "lacks the part of 2 processes, which left none")):
+            self.terminal.lines[ERR].clear()
+            for process in range(3):
+                file = pathlib.Path(self.file(f"trace-{process}.json", EVENT))
+                if process >= there:
+                    file.unlink()
+            self.assertEqual(self.run_all(summaries=3, coordinator=None, workers=3, world_size=3,
+                                          trace=str(trace)), 0, self.said())
+            self.assertIn(lacks or "gradwire launch: ", self.said())
+            self.assertEqual("lacks" in self.said(), bool(lacks))
 
     def test_summary_that_cannot_be_written_does_not_cost_the_table(self):
         self.assertEqual(self.run_all(coordinator=None, summary="/dev/full"), 1)

@@ -386,6 +386,13 @@ class Collect(OnHosts):
         self.collect()
         self.assertEqual(self.logs_here(), [self.log_of(0, 5)] * 2)
 
+    def test_log_without_a_step_is_of_a_run_that_began_anew(self):
+        self.put_earlier_logs()
+        for rank, host in enumerate("ab"):
+            self.put(host, f"log-{rank}.jsonl", b'{"recovery": {}}\n')
+        self.collect()
+        self.assertEqual(self.logs_here(), [b'{"recovery": {}}\n'] * 2)
+
     def test_start_that_trained_nothing_leaves_an_earlier_log(self):
         for text, cause in ((b"", ""), (None, "the coordinator failed")):
             self.put_earlier_logs()
@@ -573,6 +580,37 @@ class Parts(unittest.TestCase):
     def test_log_is_what_its_name_says(self):
         for there, is_log in (("/tmp/log-0.jsonl", True), ("/tmp/summary-0.json", False)):
             self.assertEqual(Fetched("/no/part", None, there, "", False).is_log, is_log)
+
+    def test_summary_of_an_early_end_replaces_that_of_an_earlier_run(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        part, here = folder / "part", folder / "here"
+        for adopted, expected in ((True, "{}"), (False, '{"ended": {"code": 1}}')):
+            here.write_text("{}")
+            fetched = Fetched(str(part), None, "/summary-0.json", str(here), adopted)
+            fetched.take(b'{"ended": {"code": 1}}')
+            fetched.process = FakeProcess()
+            fetched.close()
+            fetched.put()
+            self.assertEqual(here.read_text(), expected)
+
+    def test_first_problem_of_a_file_counts_and_no_action_follows(self):
+        fetched = Fetched("/dev/full", None, "/log-0.jsonl", "/no/here", False)
+        fetched.process = FakeProcess()
+        fetched.take(bytes(1 << 20))
+        self.assertEqual(fetched.problem, "cannot write /dev/full: no space left on device")
+        with contextlib.suppress(OSError):
+            fetched._file.close()
+        fetched = Fetched("/no/part", None, "/log-0.jsonl", "/no/here", False)
+        fetched.process = FakeProcess()
+        fetched.take(b"x")
+        fetched.put()
+        self.assertEqual(fetched.problem, "cannot write /no/part: no such file or directory")
+        self.assertFalse(fetched.is_complete)
+
+    def test_step_of_a_line_is_a_whole_number_or_none(self):
+        for line, step in ((b'{"step": 3}\n', 3), (b'{"step": "3"}\n', None), (b"[3]\n", None),
+                           (b'{"recovery": {}}\n', None), (b'{"step"\n', None)):
+            self.assertEqual(remote.step_of(line), step)
 
     def test_site_here_has_its_files_side_by_side(self):
         site = Site("/s", range(1))

@@ -128,6 +128,8 @@ class Summaries(unittest.TestCase):
     def test_share_of_the_plan_has_a_column_where_links_are_known(self):
         for known in (True, False):
             self.assertEqual("of plan %" in summaries.table([], PHASES, known)[0], known)
+        head, values, _ = summaries.table([{"busbw_gbit": 1.2345, "link_share": 0.5678}], PHASES, True)
+        self.assertEqual(values[:head.index("first loss")].split()[-3:], ["1.23", "-", "57"])
 
     def test_bus_bandwidth_is_what_the_link_moved(self):
         for world_size in (2, 4):
@@ -165,6 +167,22 @@ class Summaries(unittest.TestCase):
 
     def test_one_rank_has_no_bus_bandwidth(self):
         self.assertNotIn("busbw_gbit", row_of(rank("ring", 1)))
+
+    def test_run_without_an_iteration_or_communication_has_none_and_one_with_one_iteration_has(self):
+        none = rank("ring")
+        none["phase_seconds"]["communication"] = 0
+        for row in (none, {**rank("ring"), "iterations": 0}):
+            self.assertNotIn("busbw_gbit", row_of(row, PER_BYTE))
+        self.assertAlmostEqual(row_of({**rank("ring"), "iterations": 1})["busbw_gbit"], 10)
+
+    def test_iteration_that_took_no_time_or_is_not_known_has_no_shares_and_no_rest(self):
+        for mean in (0, None):
+            row = row_of({**rank("ring"), "iteration_seconds": {"mean": mean}})
+            self.assertNotIn("exposed_share", row)
+        times = dict.fromkeys((phase["name"] for phase in PHASES), 0.1)
+        self.assertNotIn("other", summaries.with_rest({"phase_seconds": times}, PHASES))
+        aggregation = {"phase_seconds": {name: 0.1 for name, *_ in summaries.AGGREGATION}}
+        self.assertEqual(summaries.coordinator_table(aggregation), [])
 
     def test_link_speed_known_compares_with_the_plan(self):
         # 0.8 Gbit of payload need 0.8364 s of a link of 1 Gbit/s, 0.4182 s of one of 2.
