@@ -1,14 +1,19 @@
 """deploy/fetch-mnist, from a server on this machine."""
+import contextlib
 import functools
 import hashlib
 import http.server
+import io
 import pathlib
 import resource
+import runpy
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "deploy/fetch-mnist"
 NAMES = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
@@ -149,6 +154,24 @@ class FetchMnist(unittest.TestCase):
         self.asked.clear()
         self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
         self.assertEqual(self.asked, [])
+
+    def test_address_of_a_mirror_may_end_with_a_slash(self):
+        self.assertEqual(self.fetch_from(f"{self.mirror}/"), 0, self.err)
+        self.assert_complete()
+        self.assertIn(f"Fetching {self.mirror}/{NAMES[0]}\n", self.err)
+
+    def test_each_data_set_has_mirrors_and_sums_of_its_own(self):
+        sys.path.insert(0, str(PROGRAM.parent))
+        script = runpy.run_path(str(PROGRAM))
+        self.assertEqual(len({*script["SUMS"].values(), *script["FASHION_SUMS"].values()}), 8)
+        main = script["main"].__globals__
+        for options, expected in (((), "MIRRORS"), (("--fashion",), "FASHION_MIRRORS")):
+            fetch = mock.Mock()
+            with mock.patch.dict(main, fetch=fetch), \
+                    mock.patch.object(sys, "argv", ["fetch-mnist", str(self.dir), *options]), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                main["main"]()
+            self.assertEqual([call.args[1] for call in fetch.call_args_list], [script[expected]] * 4)
 
     def test_second_mirror_has_what_the_first_lacks(self):
         self.assertEqual(self.fetch_from(self.serve({}), self.mirror), 0, self.err)

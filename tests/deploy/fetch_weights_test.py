@@ -110,6 +110,35 @@ class FetchWeights(unittest.TestCase):
                     mock.patch.object(loaded, "fetch", fetch):
                 loaded.fetch_model("resnet18", self.dir, ["http://m"])
             self.assertEqual(fetch.call_count, fetches)
+        part = self.dir / f"{name}.part"
+        part.write_bytes(content)
+        self.assertTrue(loaded.is_right(part))
+        part.write_bytes(content[:-1])
+        self.assertFalse(loaded.is_right(part))
+
+    def test_only_a_file_of_an_old_torch_is_saved_anew(self):
+        self.dir.mkdir()
+        loaded, path = module(), self.dir / RESNET
+        for write, calls in ((lambda: zipfile.ZipFile(path, "w").close(), []),
+                             (lambda: path.write_bytes(b"old"), [mock.call(path, self.dir / "resnet18.pth")])):
+            write()
+            save = mock.Mock()
+            with mock.patch.object(loaded, "is_right", lambda _: True), \
+                    mock.patch.object(loaded, "save_anew", save):
+                loaded.fetch_model("resnet18", self.dir, ["http://m"])
+            self.assertEqual(save.call_args_list, calls)
+
+    def test_all_models_are_fetched_unless_some_are_named(self):
+        loaded = module()
+        for options, models in (((), [*loaded.FILES]),
+                                (("--model", "vgg16", "--model", "alexnet"), ["vgg16", "alexnet"])):
+            fetch = mock.Mock()
+            with mock.patch.object(loaded, "fetch_model", fetch), \
+                    mock.patch.object(sys, "argv", ["fetch-weights", str(self.dir), *options]), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                loaded.main()
+            self.assertEqual([call.args for call in fetch.call_args_list],
+                             [(model, self.dir, loaded.MIRRORS) for model in models])
 
     def test_file_that_cannot_be_saved_anew_is_an_error_and_stays(self):
         self.dir.mkdir()

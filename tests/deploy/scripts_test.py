@@ -23,7 +23,7 @@ case $* in
 esac'''
 CPACK = '''while [ "$1" != -B ]; do shift; done
 mkdir -p "$2"; echo deb > "$2/gradwire_0.9.0_amd64.deb"'''
-GRADWIRE = '''env | grep ^GRADWIRE_ >> "$LOG"
+GRADWIRE = '''echo "gradwire $*" >> "$LOG"; env | grep ^GRADWIRE_ >> "$LOG"
 while [ "$1" != -- ]; do
   case $1 in
   --summary) printf '{"ranks": [{"loss": {"first": 2.25, "last": %s}, "train": {"accuracy": 0.25}%s}]}' \
@@ -413,10 +413,92 @@ class Slurm(Scripts):
             self.run_job("gradwire-rank0.sbatch", **environment)
             self.assertTrue(self.log.read_text().startswith(f"0 {address}\n"))
 
+    def test_programs_get_their_options(self):
+        for name in ("gradwire-coordinator", "gradwire-worker", "srun"):
+            file = self.folder / "bin" / name
+            file.write_text(file.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "{name} $*" >>calls\n'))
+        out = self.folder / "gradwire-7"
+        files = f"--summary {out}/summary.{{rank}}.json --log-jsonl {out}/log.{{rank}}.jsonl"
+        for name, environment, expected in (
+                ("gradwire.sbatch", {}, [
+                    "gradwire-coordinator --world-size 3 --on-loss stop --listen 0.0.0.0:0 --metrics "
+                    f"0.0.0.0:0 --port-file {out}/ports",
+                    f"gradwire-worker --metrics 0.0.0.0:0 {files} --lr 0.1"]),
+                ("gradwire.sbatch", {"PORT": "33", "METRICS_PORT": "44", "COORDINATOR_HOST": "h",
+                                     "SLURM_CPUS_PER_TASK": "8"}, [
+                    "gradwire-coordinator --world-size 3 --on-loss stop --listen h:33 --metrics h:44 "
+                    f"--port-file {out}/ports", " --cpus-per-task=8 bash "]),
+                ("gradwire-rank0.sbatch", {"METRICS_PORT": "44"}, [
+                    "gradwire-worker --host-coordinator --coordinator-metrics 0.0.0.0:44 --metrics "
+                    f"0.0.0.0:0 {files} --lr 0.1"])):
+            (self.folder / "calls").unlink(missing_ok=True)
+            shutil.rmtree(out, ignore_errors=True)
+            code, said = self.run_script("/bin/bash", DEPLOY / "slurm" / name, "--lr", "0.1", **environment)
+            self.assertEqual(code, 0, said)
+            for words in expected:
+                self.assertIn(words, (self.folder / "calls").read_text())
+        tasks = {"SLURM_NTASKS": "", "SLURM_JOB_NUM_NODES": "2"}
+        self.run_job(**tasks)
+        self.assertIn(" --world-size 2 ", (self.folder / "calls").read_text())
+
+    def test_targets_are_in_their_folder_while_the_job_runs(self):
+        for environment, folder in (({}, self.folder), ({"TARGETS_DIR": "there"}, self.folder / "there")):
+            folder.mkdir(exist_ok=True)
+            # The workers end when the targets are there.
+            file = folder / "gradwire-7.targets.json"
+            self.script("bin/curl", 'case $* in */sd) echo targets ;; esac')
+            self.script("bin/gradwire-worker", f"for i in $(seq 200); do [ -e {file} ] && break; "
+                        f"sleep 0.05; done; cp {file} seen")
+            (self.folder / "seen").unlink(missing_ok=True)
+            self.assertEqual(self.run_job(**environment), (0, False), self.said)
+            self.assertEqual((self.folder / "seen").read_text(), "targets\n")
+            self.assertFalse(file.exists())
+
     def test_outside_of_slurm_nothing_starts(self):
         for name in ("gradwire.sbatch", "gradwire-rank0.sbatch"):
             self.assertEqual(self.run_job(name, SLURM_JOB_ID=""), (2, False))
             self.assertIn(f"{name}: got no SLURM_JOB_ID; start this script with sbatch\n", self.said)
+
+
+class Cifar(Scripts):
+    """deploy/fetch-cifar10 with a stand-in for curl, which fails with CODE after an answer ANSWER."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/curl", 'while [ "$1" != --output ]; do shift; done\n'
+                                'printf "more" >> "$2"; echo "$ANSWER some reason"; exit "$CODE"')
+        self.part = self.folder / "data.tar.gz.part"
+
+    def fetch(self, answer, code):
+        self.part.write_text("part")
+        return self.run_script(DEPLOY / "fetch-cifar10", "data", "--url", "http://m/a.tar.gz",
+                               ANSWER=str(answer), CODE=str(code))
+
+    def test_network_that_fails_is_try_again_and_keeps_the_part(self):
+        for failed in (5, 6, 7, 18, 28, 35, 52, 55, 56):
+            code, said = self.fetch("000", failed)
+            self.assertEqual(code, 75, said)
+            self.assertIn("fetch-cifar10: cannot reach http://m/a.tar.gz (some reason); run this again", said)
+            self.assertEqual(self.part.read_text(), "partmore")
+
+    def test_answer_of_the_server_is_told(self):
+        for answer in (404, 500):
+            code, said = self.fetch(answer, 22)
+            self.assertEqual(code, 1)
+            self.assertIn(f"fetch-cifar10: http://m/a.tar.gz: the server answered {answer}\n", said)
+            self.assertTrue(self.part.exists())
+
+    def test_part_with_which_the_server_cannot_go_on_is_removed(self):
+        for answer, failed in ((416, 22), (200, 33), (0, 36)):
+            code, said = self.fetch(answer, failed)
+            self.assertEqual(code, 1)
+            self.assertIn("the server cannot resume data.tar.gz.part, so it was removed; run this again", said)
+            self.assertFalse(self.part.exists())
+
+    def test_other_failures_have_their_code(self):
+        code, said = self.fetch("000", 23)
+        self.assertEqual(code, 1)
+        self.assertIn("fetch-cifar10: cannot fetch http://m/a.tar.gz (some reason; curl's code 23)\n", said)
 
 
 class Certificates(Scripts):
@@ -468,6 +550,37 @@ class Certificates(Scripts):
                       said)
         del files[key]
         self.assertEqual({path: path.read_bytes() for path in (self.folder / "made").iterdir()}, files)
+
+    def test_certificates_are_for_both_ends_of_a_call_and_only_the_ca_signs(self):
+        self.make("node0", "node1")
+        _, said = self.openssl("x509", "-in", "node0.pem", "-noout", "-ext",
+                               "extendedKeyUsage,keyUsage,basicConstraints")
+        for words in ("TLS Web Server Authentication, TLS Web Client Authentication", "CA:FALSE",
+                      "Digital Signature"):
+            self.assertIn(words, said)
+        _, said = self.openssl("x509", "-in", "ca.pem", "-noout", "-ext", "keyUsage,basicConstraints")
+        for words in ("CA:TRUE", "Certificate Sign"):
+            self.assertIn(words, said)
+        serials = {self.openssl("x509", "-in", f"{name}.pem", "-noout", "-serial")[1]
+                   for name in ("node0", "node1")}
+        self.assertEqual(len(serials), 2)
+
+    def test_folder_and_days_that_are_not_told_are_those_of_the_help(self):
+        code, said = self.run_script(DEPLOY / "make-certificates", "node0")
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"^certificates/node0\.pem: node0, until .* GMT\n$")
+        (self.folder / "certificates").rename(self.folder / "made")
+        self.assertEqual([self.lasts("node0.pem", days) for days in (29, 31)], [True, False])
+
+    def test_new_certificate_replaces_the_one_of_the_host_with_its_key(self):
+        self.make("--days", "3", "node0")
+        old = (self.folder / "made/node0.key").read_bytes()
+        self.make("--days", "9", "node0")
+        self.assertNotEqual((self.folder / "made/node0.key").read_bytes(), old)
+        self.assertTrue(self.lasts("node0.pem", 8))
+        keys = {self.openssl(*words, "-pubout" if words[0] == "pkey" else "-pubkey")[1] for words in (
+            ("pkey", "-in", "node0.key"), ("x509", "-in", "node0.pem", "-noout"))}
+        self.assertEqual(len(keys), 1)
 
     def test_ca_that_is_there_signs_certificates_of_further_hosts(self):
         self.make("node0")
@@ -564,6 +677,7 @@ class Release(Scripts):
         for name in ("out", "again"):
             code, said = self.release(self.out(name))
             self.assertEqual(code, 0, said)
+            os.utime(self.checkout / "fake-gradwire", (1, 1))  # as of another checkout
         archives = [self.out(name) / "gradwire-0.9.0.tar.gz" for name in ("out", "again")]
         self.assertEqual(archives[0].read_bytes(), archives[1].read_bytes())
         listed = subprocess.run(["tar", "-tzf", archives[0]], check=True, text=True,
@@ -636,6 +750,13 @@ class Quickstart(Scripts):
         self.assertEqual(code, 0, said)
         self.assertIn("== Trained: loss from 2.25 to 1.50, test accuracy 50.0 %\n", said)
         self.assertIn("http://127.0.0.1:2/metrics", said)
+        self.assertIn("\nThis was a short run: 100 iterations of 2 x 64 images.\n", said)
+        results = "build/quickstart"
+        self.assertIn("gradwire launch --workers 2 --listen 127.0.0.1:0 --metrics 127.0.0.1:0 "
+                      f"--port-file {results}/ports --summary {results}/summary.json -- "
+                      "--sync gather-scatter --backend coordinator --model vgg11 --dataset fashion-mnist "
+                      "--batch-size 64 --iterations 100 --lr 0.005 --print-every 10 --evaluate\n",
+                      self.log.read_text())
         self.assertTrue(self.log.read_text().startswith(
             "install build data\ncmake --preset release -DGRADWIRE_BUILD_TESTS=OFF\n"))
 
@@ -713,7 +834,12 @@ class Images(Scripts):
         self.assertEqual(code, 0, said)
         self.assertEqual(sorted(file.name for file in (self.folder / "out").iterdir()),
                          ["gradwire.tar", "prometheus.tar"])
-        self.assertIn(f"--include={self.package}", self.log.read_text())
+        made = [line.split(" --include=") for line in self.log.read_text().splitlines()]
+        self.assertEqual(made[0][1:3], [str(self.package), "dataset-fashion-mnist"])
+        self.assertEqual([line[1] for line in made[1:]], ["prometheus " + made[0][-1].split()[-2] +
+                                                          " out/prometheus.tar"])
+        for line, program in zip(said.splitlines(), ("gradwire", "prometheus")):
+            self.assertIn(f""" --change 'CMD ["{program}"]' """, line)
         self.assertEqual([(line.split()[:2], line.split()[-2:]) for line in said.splitlines()],
                          [(["podman", "import"], ["out/gradwire.tar", "gradwire:0.9.0"]),
                           (["podman", "import"], ["out/prometheus.tar", "prometheus"])])
