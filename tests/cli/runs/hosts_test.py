@@ -1,4 +1,6 @@
 """cli/runs/hosts.py: this machine, or hosts that a program drives."""
+import contextlib
+import io
 import os
 import pathlib
 import sys
@@ -70,6 +72,25 @@ exit 1''')
         self.assertEqual(str(raised.exception),
                          f"{program} up 2 none ended with exit code 1:\n  not root")
         self.assertEqual(self.log.read_text(), "up\ndown\n")
+
+    def test_hosts_that_cannot_be_removed_are_a_warning(self):
+        program = self.write(os.path.dirname(self.program), '[ "$1" = down ] && exit 3; echo 10.0.0.1')
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            with Hosts(program, 1, "none", never) as hosts:
+                self.assertEqual(hosts.address(0), "10.0.0.1")
+        self.assertEqual(err.getvalue(), f"warning: {program} down ended with exit code 3\n")
+
+    def test_hosts_may_be_processes_that_the_program_leaves(self):
+        pid = self.log.with_name("pid")
+        program = self.write(os.path.dirname(self.program), f"""case $1 in
+up) sleep 1000 >/dev/null 2>&1 & echo $! > {pid} ;;
+addr) grep -q "^State:.[^Z]" "/proc/$(cat {pid})/status" && echo 10.0.0.1 ;;
+down) kill "$(cat {pid})" ;;
+esac""")
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            with Hosts(program, 1, "none", never) as hosts:
+                self.assertEqual(hosts.address(0), "10.0.0.1")
+        self.assertEqual(err.getvalue(), "")
 
     def test_no_program_is_this_machine(self):
         with Hosts("", 3, "none", never) as hosts:

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.runs.failure import Failure
 from cli.runs.report import Part, Report, write_report
-from cli.runs.tables import Column, csv_table, markdown_table
+from cli.runs.tables import Column, as_columns, csv_table, markdown_table, values_of
 
 COLUMNS = [Column("size", "size (B)"), Column("name", "name"), Column("time", "time (s)", 2)]
 ROWS = [{"size": 36924456, "name": "ring", "time": 0.4567},
@@ -37,6 +37,18 @@ class Tables(unittest.TestCase):
         self.assertEqual(csv_table(COLUMNS, ROWS), "size,name,time\n"
                                                    "36924456,ring,0.4567\n"
                                                    '4,"a,""b""",\n')
+
+
+    def test_numbers_that_are_not_finite_are_named_for_people_and_empty_for_programs(self):
+        rows = [{"time": float("nan")}, {"time": float("inf")}]
+        self.assertEqual(markdown_table(COLUMNS[2:], rows).count("| not finite |"), 2)
+        self.assertEqual(csv_table(COLUMNS[2:], rows), "time\n\n\n")
+
+    def test_values_of_a_tuple_are_computed_of_its_parts(self):
+        fields = [("sum", "Sum", lambda a, b: a + b, 2), ("first", "First", lambda a, b: a)]
+        self.assertEqual(values_of(fields, (3, 4)), {"sum": 7, "first": 3})
+        self.assertEqual(values_of([("length", "Length", len)], "abc"), {"length": 3})
+        self.assertEqual(as_columns(fields), [Column("sum", "Sum", 2), Column("first", "First", 0)])
 
 
 class Reports(unittest.TestCase):

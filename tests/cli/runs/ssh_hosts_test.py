@@ -127,6 +127,11 @@ class SshHostsTest(unittest.TestCase):
         self.assert_refused("line 2: '127.0.1.1' is 127.0.1.1 here, and other hosts cannot reach",
                             "10.10.1.2", "127.0.1.1")
 
+    def test_addresses_that_all_hosts_reach_are_those_of_the_ranks_and_the_coordinator(self):
+        hosts = SshHosts(self.file("10.10.1.1", "10.10.1.2"), 2)
+        self.assertEqual([hosts.address(place) for place in range(3)],
+                         ["10.10.1.1", "10.10.1.2", "10.10.1.1"])
+
     def test_without_ssh_says_what_to_install(self):
         with mock.patch.dict(os.environ, {"PATH": "/no/such/folder"}):
             self.assert_refused("needs ssh; run: apt-get install openssh-client", "127.0.0.1")

@@ -14,8 +14,9 @@ sys.path[:0] = [str(SOURCES), str(SOURCES / "tests/support")]
 from cli.runs.coordinator import bound_addresses, parse_addresses
 from cli.runs.failure import Failure
 from cli.runs.runner import COORDINATOR, MASTER, PYTHON
-from cli.runs.training import (TO_STDOUT, alone, is_number, parse_output, parse_ranks, peers_of,
-                               ranks_of, training_peers_of, warn_of_slow_blas)
+from cli.runs.training import (TO_STDOUT, alone, collective_ranks, is_number, parse_output, parse_ranks,
+                               peers_of, ranks_of, steps_per_epoch, training_peers_of,
+                               warn_of_slow_blas)
 from logs import log_line, log_text
 
 EPOCH = '{"kind":"epoch","epoch":0}\n'
@@ -50,6 +51,36 @@ class Starts(unittest.TestCase):
         self.assertEqual(run.ranks, [
             ["/bin/worker", "--model", "mlp", *TO_STDOUT, "--coordinator", COORDINATOR, "--rank",
              str(rank)] for rank in (0, 1)])
+
+    def test_coordinator_says_what_it_did_only_if_gradients_go_through_it(self):
+        told = ("--aggregation-summary", "/dev/stdout")
+        for argv, options in ((["--backend", "coordinator"], told), (["--backend", "ring"], ()),
+                              (["--model", "x", "--backend", "coordinator", "--lr", "1"], told),
+                              (["--name", "coordinator"], ())):
+            self.assertEqual(ranks_of(self.request, argv, 2).coordinator_options, options)
+
+    def test_back_end_that_mpirun_starts_is_started_by_it(self):
+        programs = {**self.request["programs"], "collectives": "/bin/collectives"}
+        request = {**self.request, "programs": programs}
+        for backend in ("mpi", "ring"):
+            options = ["--backend", backend]
+            for run in (ranks_of(request, options, 2), collective_ranks(request, 2, options)):
+                self.assertEqual(run.mpirun, backend == "mpi")
+
+    def test_collectives_get_their_rank_and_the_coordinator_its_options(self):
+        self.request["programs"]["collectives"] = "/bin/collectives"
+        run = collective_ranks(self.request, 2, ["--bytes", 4096], ("--a", "b"))
+        self.assertEqual(run.ranks[1], ["/bin/collectives", "--coordinator", COORDINATOR, "--rank", "1",
+                                        "--world-size", "2", "--bytes", "4096"])
+        self.assertEqual((len(run.ranks), run.coordinator_options), (2, ("--a", "b")))
+
+    def test_epoch_is_of_whole_batches_of_equal_shares(self):
+        for samples, workers, batch, steps in ((100, 1, 10, 10), (101, 1, 10, 11), (101, 2, 51, 1),
+                                               (103, 2, 51, 2), (3, 4, 8, 1)):
+            self.assertEqual(steps_per_epoch(samples, workers, batch), steps)
+
+    def test_one_alone_is_one(self):
+        self.assertEqual(len(alone(self.request, []).ranks), 1)
 
     def test_alone_each_has_neither_rank_nor_coordinator(self):
         run = alone(self.request, ["--model", "mlp"], 2)

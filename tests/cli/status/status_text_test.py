@@ -297,6 +297,30 @@ class Lines(unittest.TestCase):
         status["ranks"][0].update(iteration_seconds=1e308, rank=10**400)
         self.assertIn("events", text_of(status))
 
+    def test_numbers_that_a_coordinator_does_not_send_are_no_error(self):
+        status = running(total_steps=None, checkpoint={"step": 3, "age_seconds": 1}, events=7,
+                         failures={"last": [self.loss()]})
+        status["coordinator"] = {"phase_seconds": dict.fromkeys(("wait", "receive", "fold", "send"), 1)}
+        text = text_of(status)
+        self.assertIn("\nstep 17, ", text)
+        self.assertIn("lost: 1 worker, 0.000 s lost in all\n", text)
+        self.assertNotIn("coordinator:", text)
+        self.assertNotIn("events", text)
+        status["checkpoint"].update(bytes=None, seconds=None)
+        self.assertIn("last checkpoint: before step 3, 1s ago, 0.0 MB, written in 0.00 s\n",
+                      text_of(status))
+        status["ranks"].append({"address": status["ranks"][1]["address"]})  # a rank without a number
+        self.assertIn("slowest: rank 1, ", text_of(status))
+
+    def test_workers_without_an_address_are_compared(self):
+        status = running(slowest_rank=None)
+        for rank in status["ranks"]:
+            rank["address"] = ""
+        self.assertIn("slowest: none; ", text_of(status))
+
+    def test_first_step_of_a_run_of_one_is_shown(self):
+        self.assertEqual(status_text.progress_text({"step": 1, "total_steps": 1}), "step 1 of 1")
+
     def test_control_characters_are_shown_and_not_obeyed(self):
         status = running(reason="a\x1b[2J\nb\x9bc\x7f", run="\r")
         status["ranks"][0]["address"] = "\x07"
