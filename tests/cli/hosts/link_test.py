@@ -1,4 +1,6 @@
 """cli/hosts/link.py and agent.py, with an ssh that runs everything on this machine."""
+import base64
+import json
 import os
 import pathlib
 import signal
@@ -197,7 +199,8 @@ class FakeSet:
     def __init__(self):
         self.ssh = FakeSsh()
 
-    def connect(self, _link, _command):
+    def connect(self, _link, command):
+        self.command = command
         return self.ssh
 
 
@@ -316,7 +319,59 @@ class Frames(unittest.TestCase):
 
     def test_lease_leaves_the_other_side_time_to_notice_first(self):
         for lease, expected in ((1, 5), (5, 5), (60, 60)):
-            self.assertEqual(Link("h", "ssh", FakeSet(), lease)._lease, expected)
+            processes = FakeSet()
+            self.assertEqual(Link("h", "ssh", processes, lease)._lease, expected)
+            settings = json.loads(base64.b64decode(processes.command.argv[-1].split()[-1]))
+            self.assertEqual((settings["silence"], settings["start_in"]), (expected - 2, os.getcwd()))
+
+    def test_silence_counts_since_the_last_piece(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        self.link._heard -= 100
+        self.link.feed(HELLO_FRAME)
+        self.link._heard -= 9
+        self.link.tick()
+        self.assertEqual(self.link.lost, "")
+        self.link._heard -= 2
+        self.link.tick()
+        self.assertEqual(self.link.lost, "host h: was silent for 10 s")
+
+    def test_host_that_is_quiet_before_its_greeting_is_not_lost_for_that(self):
+        self.link._heard -= 20
+        self.link.tick()
+        self.assertEqual((self.link.lost, self.set.ssh.written), ("", b""))
+
+    def test_other_side_gets_a_beat_each_second(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        beats = []
+        for later in (0, 0, 1):
+            self.link._beat_at -= later
+            self.link.tick()
+            beats.append(len(self.set.ssh.written) // HEADER.size)
+        self.assertEqual(beats, [1, 1, 2])
+
+    def test_program_has_a_second_to_end_from_the_first_time_it_is_killed(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        program = self.start()
+        program.signal(signal.SIGTERM)
+        self.assertIsNone(program.kill_by)
+        program.signal(signal.SIGKILL)
+        program.kill_by -= 0.5
+        by = program.kill_by
+        program.signal(signal.SIGKILL)
+        self.assertEqual(program.kill_by, by)
+
+    def test_host_that_is_not_ready_did_not_answer(self):
+        with self.assertRaisesRegex(Failure, "^host h: did not answer$"):
+            raise_unready([self.link])
+        self.link.feed(MAGIC + HELLO_FRAME)
+        raise_unready([self.link])
+
+    def test_of_what_ssh_said_the_end_is_kept(self):
+        self.link.take_error(b"first\n" + b"x" * 5000)
+        self.link.take_error(b"\nlast\n")
+        self.link.on_end()
+        self.assertTrue(self.link.lost.endswith("x; last"), self.link.lost)
+        self.assertLess(len(self.link.lost), 4200)
 
     def test_agent_is_words_that_any_shell_takes(self):
         words = agent_words({"silence": 3, "name": "x", "start_in": "/it's"})

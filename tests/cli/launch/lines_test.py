@@ -42,6 +42,10 @@ class Lines(unittest.TestCase):
         self.plain.feed(b"c\n")
         self.assertEqual(self.lines, [b"a\rb", b"\rc"])
 
+    def test_spaces_at_the_end_of_a_line_without_bars_stay(self):
+        self.plain.feed(b"a  \n")
+        self.assertEqual(self.lines, [b"a  "])
+
     def test_very_long_line_comes_in_parts(self):
         self.plain.feed(b"x" * 140000)
         self.assertEqual([len(line) for line in self.lines], [65536, 65536])

@@ -55,7 +55,8 @@ class TerminalTest(unittest.TestCase):
                                     environment={"TERM": "dumb"}), b"0\n")
 
     def test_width_is_the_terminals(self):
-        self.assertEqual(self.shown("print(terminal.bar_columns)", columns=33), b"33\n")
+        for columns, width in ((33, b"33\n"), (2, b"2\n"), (0, b"80\n")):
+            self.assertEqual(self.shown("print(terminal.bar_columns)", columns=columns), width)
 
     def test_no_terminal_has_no_bar(self):
         done = subprocess.run(script("terminal.set_bar(b'10 %')", "terminal.print_line(OUT, b'x')",

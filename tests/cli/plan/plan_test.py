@@ -97,6 +97,17 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(rows(report)[1]["worker_bytes"], 55386684 // 2 + 22080)
         self.assertEqual([row["bytes"] for row in report.parts[1].rows], [GRADIENT // 2, 22080])
 
+    def test_buckets_say_what_is_in_them(self):
+        self.assertEqual([row["what"] for row in plan_of().parts[1].rows],
+                         ["gradients, averaged", "buffers, rank 0's"])
+
+    def test_times_of_people_have_milliseconds_and_epochs_tenths(self):
+        text = plan_of(samples=50000, compute_seconds=0.7, measured=MEASURED).markdown()
+        (ring,) = [line for line in text.splitlines() if line.startswith("| ring")]
+        numbers = [cell.strip() for cell in ring.split("|")[4:-1]]
+        self.assertEqual(numbers, ["0.554", "1.254", "0.700", "10,860,117,744", "137.2", "1.500", "0.500",
+                                   "100"])
+
     def test_computation_gives_both_bounds(self):
         report = plan_of(compute_seconds=0.7)
         through, ring = rows(report)
@@ -134,6 +145,7 @@ class PlanTest(unittest.TestCase):
                           ring["measured_bytes"]), (1.5, 0.5, 100))
         self.assertIn("measured_seconds", fields(report))
         self.assertEqual(report.environment["measured"], "sync all-reduce, backend ring")
+        self.assertNotIn("measured_seconds", fields(plan_of()))
 
     def test_measured_run_of_another_model_is_refused(self):
         layout = {"parameters": [{"name": "a", "shape": [2, 3]}, {"name": "frozen", "shape": [8]}],
@@ -141,7 +153,9 @@ class PlanTest(unittest.TestCase):
                               {"bytes": 4, "averaged": True, "tensors": ["mean"]}]}
         plan_of(layout, measured=MEASURED | {"trained_parameters": 6})
         plan_of(layout, measured=MEASURED)  # its number is not known
-        plan_of(measured=MEASURED | {"trained_parameters": 14})  # these buckets name no tensors
+        # Neither is known of a program's own model, or of a layout without names.
+        plan_of(layout, measured=MEASURED | {"trained_parameters": 0})
+        plan_of(measured=MEASURED | {"trained_parameters": 14})
         with self.assertRaisesRegex(Failure, "trained 14 parameters, but the model of this plan trains "
                                              "6; give that run's --hidden, --freeze-features"):
             plan_of(layout, measured=MEASURED | {"trained_parameters": 14})
