@@ -3,7 +3,11 @@ import errno
 import os
 import pathlib
 import socket
+import ssl
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -129,6 +133,73 @@ class Get(unittest.TestCase):
     def test_other_code_is_named(self):
         self.assertEqual(self.error_of(http_client.BadAnswer, http_answer(b"no", 404)),
                          "got 404 for /status.json, expected 200")
+
+
+class Tls(unittest.TestCase):
+    """Servers on 127.0.0.1 with certificates of two CAs."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        for name in ("ours", "others"):
+            subprocess.run([SOURCES / "deploy/make-certificates", "--out", cls.folder / name, "127.0.0.1"],
+                           check=True, stdout=subprocess.DEVNULL)
+
+    def files(self, name):
+        return {"cert": str(self.folder / name / "127.0.0.1.pem"),
+                "key": str(self.folder / name / "127.0.0.1.key"), "ca": str(self.folder / name / "ca.pem")}
+
+    def get_from(self, serve):
+        """Asks a server, whose connections `serve` gets, with our certificate."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def accept():
+                connection, _ = listener.accept()
+                with connection:
+                    serve(connection)
+            thread = threading.Thread(target=accept)
+            thread.start()
+            try:
+                return http_client.get("127.0.0.1:%d" % listener.getsockname()[1], PATH, LONG,
+                                       context=http_client.tls_context(**self.files("ours")))
+            finally:
+                thread.join()
+
+    def serve_as(self, name):
+        """Answers with that certificate to a client whose certificate our CA has signed."""
+        def serve(connection):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.files(name)["cert"], self.files(name)["key"])
+            context.load_verify_locations(self.files("ours")["ca"])
+            context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                with context.wrap_socket(connection, server_side=True) as secure:
+                    secure.recv(65536)
+                    secure.sendall(http_answer(b"{}"))
+            except OSError:
+                pass  # the client does not trust it
+        return serve
+
+    def test_both_ends_show_their_certificates(self):
+        self.assertEqual(self.get_from(self.serve_as("ours")), b"{}")
+
+    def test_why_there_is_no_tls_is_named(self):
+        def answer_plainly(connection):
+            connection.recv(65536)
+            connection.sendall(http_answer(b"{}"))
+        for serve, expected in (
+                (self.serve_as("others"), "its certificate is not trusted: .*certificate"),
+                (answer_plainly, "it does not speak TLS$"),
+                (lambda connection: connection.recv(65536), "it closed the connection, so perhaps it ")):
+            with self.assertRaisesRegex(http_client.NoTls, f"^{expected}"):
+                self.get_from(serve)
+
+    def test_other_errors_have_the_words_of_the_library(self):
+        error = ssl.SSLError(1, "x")
+        error.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        self.assertEqual(http_client.words_of(error),
+                         "no TLS connection: tlsv13 alert certificate required")
 
 
 if __name__ == "__main__":
