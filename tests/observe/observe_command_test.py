@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -46,6 +47,13 @@ class Refuses(unittest.TestCase):
                 self.assert_fails(observe(f"{option}={value}"), 2,
                                   f"observe: {option}: got '{value}', expected {expected}")
 
+    def test_values_that_are_not_given_are_those_of_the_help(self):
+        script = (DEPLOY / "observe").read_text()
+        for option, name in (("coordinator HOST:PORT", "coordinator"), ("port P", "port"),
+                             ("scrape-interval DURATION", "interval")):
+            told = re.search(rf"--{option}\] .*\[(.*)\]\n", script)[1]
+            self.assertRegex(script, rf"\n(coordinator=.* )?{name}={told} ")
+
     def test_a_host_without_prometheus(self):
         for tool in ("bash", "dirname", "env"):
             path = next(pathlib.Path(folder, tool) for folder in os.environ["PATH"].split(":")
@@ -86,7 +94,11 @@ class Runs(unittest.TestCase):
                                "--alertmanager", "127.0.0.1:9"], pathlib.Path(folder, "output"))
             self.addCleanup(process.end)
             wait_for("observe to start", lambda: "when it starts.\n" in process.text(), 30)
-            self.assertIn(f"http://127.0.0.1:{port}/graph", process.text())
+            for page in ("graph", "alerts", "targets"):
+                self.assertRegex(process.text(), rf": +http://127.0.0.1:{port}/{page}\n")
+            self.assertIn(f"observes the coordinator at {coordinator}, every 2s.\n", process.text())
+            self.assertIn(f"Live page:  http://{coordinator}/\n", process.text())
+            self.assertIn(f"Data and log are in {folder}. ", process.text())
             self.assertIn(f"No coordinator answers at http://{coordinator}/sd yet", process.text())
             configuration = get(f"http://127.0.0.1:{port}/api/v1/status/config")
             for expected in ("scrape_interval: 2s", "evaluation_interval: 2s",

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, Stopped
 from cli.terminal import command
 from cli.terminal.command import WrongUsage
 
@@ -54,6 +54,21 @@ class Command(unittest.TestCase):
         def main(*_):
             return signal.getsignal(signal.SIGINT)
         self.assertEqual(self.run_with(main, "null"), (signal.SIG_DFL, ""))
+
+    def test_first_signal_counts_and_stops_the_next_check(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        stop = command.StopSignals()
+        stop.check()
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        self.assertEqual(stop.received, signal.SIGTERM)
+        with self.assertRaisesRegex(Stopped, "^stopped$"):
+            stop.check()
+
+    def test_only_a_word_that_is_near_is_meant(self):
+        self.assertEqual(command.did_you_mean("corse", ["lab", "course"]), "; did you mean course?")
+        self.assertEqual(command.did_you_mean("x", ["lab", "course"]), "")
 
     def test_names_that_are_no_utf8_stay_as_they_are(self):
         with mock.patch.object(sys, "argv", ["script", '"ä"'.encode().decode(

@@ -77,6 +77,13 @@ class Merge(Traces):
         for end in ("", "\n"):
             self.assertEqual(len(self.events("[\n" + event(0, 1) + '{"name":"forw' + end)), 1)
 
+    def test_whole_event_at_the_end_of_a_file_without_a_line_end_counts(self):
+        self.assertEqual(len(self.events("[\n" + event(0, 1) + event(0, 2).rstrip(",\n"))), 2)
+
+    def test_file_without_an_offset_is_on_its_own_clock(self):
+        events = self.events("[\n" + event(0, 1000), "[\n" + event(1, 1000) + offset(50) + "\n]\n")
+        self.assertEqual([event["ts"] for event in events], [0, 50])
+
     def test_nothing_behind_the_bracket_is_read(self):
         self.assertEqual(len(self.events("[\n" + event(0, 1) + offset(0) + "\n]\nhello\n\n")), 1)
 
