@@ -245,10 +245,41 @@ class Probe(unittest.TestCase):
     def test_latency_is_half_of_the_median_echo(self):
         connection = mock.MagicMock()
         times = [clock for echo in range(pair_probe.ECHOES)
-                 for clock in (0.0, 9.0 if echo == 0 else 0.5)]
+                 for clock in (100.0, 109.0 if echo == 0 else 100.5)]
         with mock.patch.object(pair_probe, "connected", return_value=connection), \
                 mock.patch.object(pair_probe.time, "monotonic", side_effect=times):
             self.assertEqual(pair_probe.seconds_one_way({}), 0.25)
+
+    def test_speed_is_what_arrived_in_the_time_that_it_took(self):
+        connection = mock.MagicMock()
+        connection.__enter__.return_value.recv.side_effect = [
+            pair_probe.COUNT.pack(1000), bytes(600), bytes(400), b""]
+        with mock.patch.object(pair_probe, "connected", return_value=connection) as connected, \
+                mock.patch.object(pair_probe, "send_for_a_while"), \
+                mock.patch.object(pair_probe.time, "monotonic", side_effect=[10, 14, 20, 22]):
+            self.assertEqual((pair_probe.speed_out({}), pair_probe.speed_in({})), (250, 500))
+        self.assertEqual([call.args[1] for call in connected.call_args_list],
+                         [pair_probe.SINK, pair_probe.SOURCE])
+
+    def test_datagram_fills_its_packet_and_is_never_cut(self):
+        asked = mock.MagicMock()
+        asked.__enter__.return_value = asked
+        asked.recv.side_effect = [OSError, b"", OSError, OSError, OSError]
+        with mock.patch.object(pair_probe.socket, "socket", return_value=asked):
+            self.assertTrue(pair_probe.datagram_comes_back(HERE, 7, 1500))
+            self.assertFalse(pair_probe.datagram_comes_back(HERE, 7, 1500))
+        self.assertEqual([(len(call.args[0]), call.args[1]) for call in asked.sendto.call_args_list],
+                         [(1472, (HERE, 7))] * (2 + pair_probe.TRIES))
+        asked.setsockopt.assert_called_with(socket.IPPROTO_IP, pair_probe.IP_MTU_DISCOVER,
+                                            pair_probe.IP_PMTUDISC_PROBE)
+        asked.settimeout.assert_called_with(pair_probe.SECONDS_PER_TRY)
+
+    def test_large_datagrams_are_tried_only_if_small_ones_return(self):
+        for answers, sizes in (([False], [100]), ([True, False], [100, 1500]), ([True, True], [100, 1500])):
+            with mock.patch.object(pair_probe, "datagram_comes_back", side_effect=answers) as tried:
+                found = pair_probe.try_one(self.peer(ports=[]))
+            self.assertEqual((found["small"], found["large"]), (answers[0], answers[-1]))
+            self.assertEqual([call.args[2] for call in tried.call_args_list], sizes)
 
     def test_peer_that_takes_and_says_nothing_is_a_problem(self):
         with socket.create_server((HERE, 0)) as silent:
