@@ -41,6 +41,22 @@ def environment_of(file):
     return dict(line.split("=", 1) for line in lines)
 
 
+class UnitsTest(unittest.TestCase):
+    def test_units_read_what_the_playbook_writes_and_start_again_after_75_alone(self):
+        playbook = (ANSIBLE / "run.yml").read_text()
+        folder = re.search(r"\n    configuration: (\S+)\n", playbook)[1]
+        for name in ("coordinator", "worker"):
+            text = (SOURCE / f"deploy/systemd/gradwire-{name}.service").read_text()
+            settings = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
+            self.assertEqual(settings["EnvironmentFile"], f"-{folder}/{name}.env")
+            self.assertTrue((ANSIBLE / f"templates/{name}.env.j2").exists())
+            self.assertEqual((settings["RestartForceExitStatus"], settings.get("Restart", "no")), ("75", "no"))
+            self.assertEqual((settings["StateDirectory"], settings["WorkingDirectory"]),
+                             (f"gradwire-{name}", f"%S/gradwire-{name}"))
+        summary = re.search(r"GRADWIRE_SUMMARY=(\S+)", (ANSIBLE / "templates/worker.env.j2").read_text())[1]
+        self.assertIn(f"src: /var/lib/private/gradwire-worker/{summary}\n", playbook)
+
+
 class AnsibleTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-ansible-"))

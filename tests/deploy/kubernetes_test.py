@@ -169,6 +169,43 @@ class ManifestsTest(unittest.TestCase):
             self.assertFalse(spec["enableServiceLinks"])
             self.assertIn("limits", container["resources"])
 
+    def test_wrong_options_end_a_job_and_a_coordinator_that_starts_again_does_not_count(self):
+        for variant in ("base", "coordinator", "jobset"):
+            spec = job_spec(rendered(variant))
+            name, = [container["name"] for container in spec["template"]["spec"]["containers"]]
+            rules = {rule["action"]: [] for rule in spec["podFailurePolicy"]["rules"]}
+            for rule in spec["podFailurePolicy"]["rules"]:
+                codes = rule.get("onExitCodes")
+                if codes:
+                    self.assertEqual((codes["containerName"], codes["operator"]), (name, "In"))
+                    rules[rule["action"]] += codes["values"]
+                else:
+                    self.assertEqual((rule["action"], rule["onPodConditions"]),
+                                     ("Ignore", [{"type": "DisruptionTarget", "status": "True"}]))
+            self.assertEqual(rules["FailJob"], [2], variant)
+            self.assertLessEqual(set(rules.get("Ignore", ())), {75}, variant)
+        self.assertEqual(rules.get("Ignore", [75]), [75])
+
+    def test_coordinator_that_is_deployed_waits_for_all_ranks_and_stops_if_one_is_lost(self):
+        objects = rendered("coordinator")
+        ranks = job_spec(objects)
+        self.assertEqual((ranks["completions"], ranks["parallelism"]), (RANKS, RANKS))
+        container, = template(objects, "Deployment")["containers"]
+        self.assertLessEqual({f"--world-size={RANKS}", "--on-loss=stop"}, set(container["args"]))
+        self.assertEqual(container["readinessProbe"]["httpGet"]["path"], "/healthz")
+        self.assertEqual(of_kind(objects, "Deployment")["spec"]["strategy"], {"type": "Recreate"})
+
+    def test_metrics_have_the_labels_of_the_rules(self):
+        index = "__meta_kubernetes_pod_annotation_batch_kubernetes_io_job_completion_index"
+        run = {"sourceLabels": ["__meta_kubernetes_pod_label_job_name"], "targetLabel": "run"}
+        monitor = of_kind(rendered("monitoring"), "PodMonitor")["spec"]
+        self.assertEqual(
+            {end["port"]: end["relabelings"] for end in monitor["podMetricsEndpoints"]},
+            {"metrics": [run, {"replacement": "worker", "targetLabel": "program"},
+                         {"sourceLabels": [index], "targetLabel": "rank"}],
+             "page": [{"sourceLabels": [index], "regex": "0", "action": "keep"}, run,
+                      {"replacement": "coordinator", "targetLabel": "program"}]})
+
     def test_options_programs_know_them(self):
         for variant, kind in (("base", None), ("coordinator", None), ("coordinator", "Deployment"),
                               ("jobset", None), ("trainjob", None)):

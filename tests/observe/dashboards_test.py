@@ -151,6 +151,25 @@ class Dashboards(unittest.TestCase):
 
         self.check_each_panel(check)
 
+    def test_titles_and_legends_say_what_the_expressions_are(self):
+        phases = {phase["name"] for phase in PHASES}
+        words = {"Exposed communication": 'phase="exposed_communication"', "Sent ": 'direction="sent"',
+                 "Alerts": 'alertstate="firing"', "Firing alerts": 'alertstate="firing"',
+                 "90th percentile": "quantile(0.9,", "99th percentile": "quantile(0.99,"}
+
+        def check(panel):
+            for target in panel["targets"]:
+                legend, expression = target.get("legendFormat", ""), target["expr"]
+                if legend in phases:
+                    self.assertIn(f'phase="{legend}"', expression)
+                for percent in re.findall(r"^p(\d\d)$", legend):
+                    self.assertIn(f"histogram_quantile({float('0.' + percent):g},", expression)
+                for word, part in words.items():
+                    if word in legend or panel["title"].startswith(word) and legend != "link":
+                        self.assertIn(part, expression)
+
+        self.check_each_panel(check)
+
     def test_each_expression_is_of_the_chosen_run(self):
         def check(panel):
             for target in panel["targets"]:

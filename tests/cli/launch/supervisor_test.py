@@ -74,6 +74,14 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual([line for fd, line in self.terminal.lines if fd == ERR],
                          [b"[rank 0] two", b"[rank 0] four"])
 
+    def test_lines_of_ranks_that_one_program_starts_have_their_names(self):
+        def label_of(line):
+            label, mark, rest = line.partition(b": ")
+            return (label, rest) if mark else (b"", line)
+        self.start(shell("mpirun", "echo 'rank 3: one'; echo two", label_of=label_of))
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual([line for _, line in self.terminal.lines], [b"[rank 3] one", b"[mpirun] two"])
+
     def test_bar_is_drawn_for_the_one_that_has_it(self):
         self.start(shell("rank 0", r"printf '10 %%\r' >&2", has_bar=True))
         self.supervisor.run()
@@ -155,6 +163,19 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.cause, "")
         self.assertEqual(sorted(member.name for member in self.supervisor.lost),
                          ["rank 0", "rank 1"])
+
+    def test_run_that_has_begun_goes_on_also_after_further_lines(self):
+        lost = "until [ -e %s ]; do sleep 0.02; done; kill -9 $$" % self.file
+        self.start_run(lost, "sleep 0.4", server=f"echo more; touch {self.file}")
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual([member.name for member in self.supervisor.lost], ["rank 0"])
+
+    def test_worker_that_says_something_has_not_begun_the_run(self):
+        self.start(shell("server", "exec sleep 1000", serves=True, begun_by=b"has begun"),
+                   shell("rank 0", "echo hello; kill -9 $$", dispensable=True, ranks=frozenset([0])),
+                   shell("rank 1", "exec sleep 1000", dispensable=True, ranks=frozenset([1])))
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assert_cause(KILLED)
 
     def test_lost_one_is_the_cause_if_the_run_cannot_go_on(self):
         self.start_run("kill -9 $$", "exec sleep 1000", server="sleep 0.3; exit 1")

@@ -8,8 +8,9 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.runs.failure import Failure
-from cli.runs.runner import COORDINATOR, MASTER, Run, Runner, first_ephemeral_port, free_port
+from cli.runs.failure import Failure, Stopped
+from cli.runs.runner import (COORDINATOR, MASTER, Run, Runner, first_ephemeral_port, free_port,
+                             torch_version)
 
 # Writes its port file as gradwire-coordinator does, and serves.
 SERVES = '''while [ $# -gt 0 ]; do [ "$1" = --port-file ] && file=$2; shift; done
@@ -98,8 +99,9 @@ class RunnerTest(unittest.TestCase):
             self.outputs_of(Run([echo("x")]))
 
     def test_no_coordinator_gives_a_free_address(self):
-        (outputs,) = self.outputs_of(Run([echo(MASTER)], coordinator=False))
-        self.assertRegex(outputs.ranks[0], "^127.0.0.1:[1-9][0-9]+\n$")
+        with mock.patch("cli.runs.runner.free_port", return_value=7777):
+            (outputs,) = self.outputs_of(Run([echo(MASTER)], coordinator=False))
+        self.assertEqual(outputs.ranks[0], "127.0.0.1:7777\n")
         self.assertIsNone(outputs.coordinator_cpu_seconds)
 
     def test_what_rank_0_prints_is_watched_while_it_runs(self):
@@ -114,6 +116,28 @@ class RunnerTest(unittest.TestCase):
             runner.run(Run([["/bin/sh", "-c", waits], echo("other")], coordinator=False), watch)
         self.assertIn(b"first\n", seen)
         self.assertEqual(seen[-1], b"first\nlast\n")
+        for mpirun in (False, True):
+            seen.clear()
+            self.script("mpirun", MPIRUN)
+            with mock.patch.dict("os.environ", {"PATH": f"{self.folder}:{os.environ['PATH']}"}), \
+                    Runner(self.request, never) as runner:
+                runner.run(Run([echo("first")], mpirun=mpirun), watch)  # beside a coordinator
+            self.assertEqual(seen[-1], b"first\n")
+
+    def test_output_of_the_run_before_is_not_taken_for_that_of_mpirun(self):
+        seen, go = [], self.folder / "go"
+
+        def watch(printed):
+            seen.append(bytes(printed))
+            go.touch()
+        self.script("mpirun", f"until [ -e {go} ]; do sleep 0.02; done\n{MPIRUN}")
+        with mock.patch.dict("os.environ", {"PATH": f"{self.folder}:{os.environ['PATH']}"}), \
+                Runner(self.request, never) as runner:
+            for word in "ab":
+                seen.clear()
+                go.unlink(missing_ok=True)
+                runner.run(Run([echo(word)], mpirun=True), watch)
+                self.assertEqual((seen[0], seen[-1]), (b"", word.encode() + b"\n"))
 
     def under_mpirun(self, script, *runs):
         """Runs with an mpirun that runs one rank after the other."""
@@ -172,6 +196,20 @@ class RunnerTest(unittest.TestCase):
             with self.assertRaisesRegex(
                     Failure, "^sh on host 1 ended with exit code 3:\n  cut off$"):
                 runner.try_out(dead)
+
+    def test_try_out_on_this_machine_names_no_host(self):
+        with Runner(self.request, never) as runner:
+            with self.assertRaisesRegex(Failure, "^sh ended with exit code 3$"):
+                runner.try_out(["/bin/sh", "-c", "exit 3"])
+
+    def test_missing_pytorch_says_what_to_install_and_a_signal_does_not(self):
+        for error, said in ((Failure("no module"), "^--peers needs PyTorch; run: apt-get install "
+                                                   "python3-torch\n  no module$"),
+                            (Stopped("stopped"), "^stopped$")):
+            runner = mock.Mock()
+            runner.run_here.side_effect = error
+            with self.assertRaisesRegex(type(error), said):
+                torch_version(runner)
 
     def test_too_slow_is_a_failure(self):
         self.request["timeout_seconds"] = 0.2
