@@ -87,6 +87,11 @@ class SupervisorTest(unittest.TestCase):
         self.supervisor.run()
         self.assertEqual(self.terminal.bars, [b"10 %", b""])
 
+    def test_carriage_return_of_one_that_has_no_bar_is_a_character(self):
+        self.start(shell("rank 1", r"printf 'a\rb\n' >&2"))
+        self.supervisor.run()
+        self.assertEqual((self.terminal.bars, self.terminal.lines), ([], [(ERR, b"[rank 1] a\rb")]))
+
     def test_bar_of_a_member_that_is_lost_goes_while_the_others_go_on(self):
         self.start(shell("server", "echo begun; exec sleep 1000", serves=True, begun_by=b"begun"))
         self.await_lines(1)
@@ -136,6 +141,10 @@ class SupervisorTest(unittest.TestCase):
         self.start(shell("rank 0", "sleep 0.05; kill -9 $$"), shell("rank 1", "exit 1"))
         self.assertEqual(self.supervisor.run(), 137)
         self.assert_cause(KILLED)
+
+    def test_signal_that_a_member_turned_into_an_exit_code_is_one(self):
+        self.start(shell("rank 0", "sleep 0.05; exit 143"), shell("rank 1", "exit 3"))
+        self.assertEqual(self.supervisor.run(), 143)
 
     def test_member_killed_after_fail_changes_nothing(self):
         self.start(shell("rank 0", "sleep 0.05; kill -9 $$"))
