@@ -43,6 +43,16 @@ TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_FALSE(TraitsOfBackend("mpi").tls);
 }
 
+TEST(Traits, LoadsWorkersAlike_WhatTheCoordinatorOrRank0Carries_IsNotAlike) {
+  for (const LinkPattern links : {LinkPattern::kWorkers, LinkPattern::kRing, LinkPattern::kPairs}) {
+    EXPECT_TRUE(LoadsWorkersAlike(links));
+  }
+  for (const LinkPattern links :
+       {LinkPattern::kCoordinator, LinkPattern::kTree, LinkPattern::kNone}) {
+    EXPECT_FALSE(LoadsWorkersAlike(links));
+  }
+}
+
 TEST(Traits, CheckMpirun_OnlyBackEndsThatNeedIt_AndOnlyWithoutIt) {
   EXPECT_TRUE(CheckMpirun("ring", {}).ok());
   EXPECT_TRUE(CheckMpirun("mpi", {{"OMPI_COMM_WORLD_SIZE", "4"}}).ok());

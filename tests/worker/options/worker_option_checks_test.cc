@@ -68,6 +68,14 @@ TEST(CheckWorkerOptions, CertificateWithABackEndOfPlainConnections_IsRefused) {
   }
 }
 
+TEST(CheckWorkerOptions, AddressThatAnyHostReaches_IsRefusedWithoutTls) {
+  for (const std::string option : {"--listen", "--metrics"}) {
+    EXPECT_THAT(ErrorOf({option, "8.8.8.8:9400"}),
+                HasSubstr(option + ": got 8.8.8.8:9400: any host could reach"));
+    EXPECT_EQ(ErrorOf({option, "8.8.8.8:9400", "--insecure"}), "");
+  }
+}
+
 // The back ends with which these options are taken, in the order of --help.
 std::vector<std::string> BackendsWith(const std::vector<std::string>& options) {
   std::vector<std::string> names;

@@ -254,6 +254,12 @@ TEST(ParseWorkerOptions, DevicesWithoutThreads_ShareTheCores) {
   EXPECT_EQ(shared->options.threads, 1);
 }
 
+TEST(ParseWorkerOptions, AloneWithThreads_HasThese) {
+  const int alone = Parse({"--sync", "none"})->options.threads;
+  const std::string other = std::to_string(alone + 1);
+  EXPECT_EQ(Parse({"--sync", "none", "--threads", other})->options.threads, alone + 1);
+}
+
 TEST(ParseWorkerOptions, Nothing_OverlapsInSmallBuckets) {
   const auto parsed = Parse({});
   EXPECT_EQ(parsed->options.sync, "ddp");
@@ -292,6 +298,7 @@ TEST(ParseWorkerOptions, ComputeSeconds_AreForwardAndBackward) {
   EXPECT_EQ(parsed->options.compute_seconds->backward, 0.1);
   EXPECT_EQ(ToString(parsed->options.compute_seconds), "0.3,0.1");
   EXPECT_FALSE(Parse({})->options.compute_seconds.has_value());
+  EXPECT_EQ(ErrorOf({"--compute-seconds", "3600,3600"}), "");
 }
 
 TEST(ParseWorkerOptions, ComputeSecondsThatAreNone_AreRefused) {

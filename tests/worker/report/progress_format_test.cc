@@ -47,6 +47,8 @@ TEST(FormatLeft, Hours_RoundsToMinutes) {
   EXPECT_EQ(FormatLeft(absl::Hours(2) + absl::Seconds(280)), "2 h 5 min");
 }
 
+TEST(FormatLeft, AnHour_IsHoursAndMinutes) { EXPECT_EQ(FormatLeft(absl::Hours(1)), "1 h 0 min"); }
+
 TEST(FormatPlain, Example_NamesEverything) {
   EXPECT_EQ(FormatPlain(Example()),
             "epoch 1/1 iteration 20/196 loss 2.3456  0.512 s/iteration  500 images/s  "
@@ -58,6 +60,8 @@ TEST(FormatPlain, ShortIterations_KeepThreeDigits) {
   progress.seconds_per_iteration = 0.00123;
   progress.images_per_second = 123456;
   EXPECT_TRUE(absl::StrContains(FormatPlain(progress), "0.00123 s/iteration  123456 images/s"));
+  progress.seconds_per_iteration = 0.09876;
+  EXPECT_TRUE(absl::StrContains(FormatPlain(progress), "  0.0988 s/iteration"));
 }
 
 TEST(FormatPlain, FewImages_GetATenth) {
@@ -96,6 +100,13 @@ TEST(FormatBar, OrdinaryTerminal_ShortensTheBar) {
 
 TEST(FormatBar, NarrowTerminal_HasNoBar) {
   EXPECT_EQ(FormatBar(Example(), 75, false).substr(0, 8), "20/196  ");
+}
+
+TEST(FormatBar, RoomForFiveCells_HasTheShortestBar) {
+  const std::string text = "20/196  loss 2.3456  500 images/s  communication 34 %  left 1 min 30 s";
+  const int width = static_cast<int>(text.size()) + 9;  // brackets, space, cells, the last column
+  EXPECT_EQ(FormatBar(Example(), width, false), "[-----] " + text);
+  EXPECT_EQ(FormatBar(Example(), width - 1, false), Padded(text, width - 1));
 }
 
 TEST(FormatBar, VeryNarrowTerminal_CutsTheText) {

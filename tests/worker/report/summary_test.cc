@@ -78,6 +78,32 @@ TEST(ToJson, ResumedRun_SaysItsFirstStep) {
   EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("first_step"));
   summary.first_step = 8;
   EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["first_step"], 8);
+  summary.first_step = 1;
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["first_step"], 1);
+}
+
+TEST(SummaryCollector, BytesOfSeveralSteps_AreSumsOfEachDirection) {
+  SummaryCollector collector(1);
+  for (const uint64_t bytes : {1000, 3000}) {
+    StepRecord record;
+    record.bytes_sent = bytes;
+    record.bytes_received = bytes + 1;
+    collector.Add(record);
+  }
+  Summary summary;
+  collector.Fill(summary);
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_EQ(json["bytes_sent"], 4000);
+  EXPECT_EQ(json["bytes_received"], 4002);
+}
+
+TEST(ToJson, HashesOfTheModel_AreThoseOfParametersAndBuffers) {
+  Summary summary = Collect(3);
+  summary.parameters_sha256 = "ab";
+  summary.buffers_sha256 = "cd";
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_EQ(json["parameters_sha256"], "ab");
+  EXPECT_EQ(json["buffers_sha256"], "cd");
 }
 
 TEST(ToJson, GroupsInMemory_AreListsOfRanks) {
