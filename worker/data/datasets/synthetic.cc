@@ -52,7 +52,7 @@ uint16_t Draw(uint64_t state, uint64_t label) {
   return static_cast<uint16_t>((drawn & 1) != 0 ? own : (drawn >> 1) % kVocabulary);
 }
 
-// What sample `index` is drawn from, its label first.
+// Returns the number that sample `index` is drawn from, its label first.
 uint64_t StateOf(Split split, uint64_t index) {
   return SplitMix64(2 * index + (split == Split::kTrain ? 1 : 0));
 }
