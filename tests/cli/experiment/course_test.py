@@ -282,6 +282,13 @@ class Claims(unittest.TestCase):
         untested = {setup.name: trained(setup.nodes, test=None) for setup in SETUPS}
         table, picture = course.accuracies(setting, {**untested, **found})
         self.assertEqual([round(row["accuracy"], 6) for row in table.rows], [80, 82, 81, 82])
+        one = {course_trials.trial_name(DDP, 4): trained(test={"accuracy": 0.7, "loss": 1.5})}
+        row = course.accuracies(setting, {**untested, **found, **one})[0].rows[-1]
+        self.assertEqual([round(row[name], 6) for name in ("loss", "least", "most",
+                                                           "published_accuracy")],
+                         [1.5, 70, 82, 18.2])
+        self.assertEqual(picture.drawing["series"][1]["values"],
+                         [row["published_accuracy"] for row in table.rows])
         self.assertEqual([series["name"] for series in picture.drawing["series"]],
                          ["measured, an MLP on Fashion-MNIST", "published, VGG-11 on CIFAR-10"])
         for note in (table.note, picture.caption):
@@ -363,13 +370,27 @@ class Plans(unittest.TestCase):
                 }.items():
             self.assertEqual(planned[name], expected, name)
 
+    def test_small_net_sees_an_epoch_of_its_images(self):
+        for data_dir, dataset, iterations in (("", "fashion-mnist", 200), ("/d", "cifar10", 167)):
+            setting = setting_of(course.SCALES["quick"], data_dir=data_dir)
+            run = course_trials.trial(setting, DDP, 4, 744)
+            self.assertEqual((run.images[1], run.iterations), (dataset, iterations))
+
     def test_peers_train_for_as_many_iterations_as_count_at_most(self):
         for scale, iterations in (("full", 40), ("tiny", 5)):
             setting = Setting(request_of("out", peers=True), course.SCALES[scale], 2, 1 << 40)
             peers = [work for work in course.runs(setting) if getattr(work, "peer_mode", "")]
             self.assertEqual({work.iterations for work in peers}, {iterations})
+            self.assertEqual({work.only for work in peers}, {"times"})
             self.assertEqual([work.name for work in peers],
                              ["gloo-gather-scatter", "gloo-all-reduce", "gloo-ddp"])
+
+
+    def test_notes_say_which_images_and_cores_the_numbers_are_of(self):
+        for more, made_up, shared in (({}, True, True), ({"data_dir": "d", "hosts": "h"}, False, False)):
+            said = " ".join(course.notes(setting_of(**more)))
+            self.assertEqual(("were made up" in said, "shared the cores of this machine" in said),
+                             (made_up, shared))
 
 
 class Noise(unittest.TestCase):
