@@ -191,6 +191,14 @@ TEST_F(CifarTest, LoadDataset_Empty_SaysSo) {
               {dir_.File("data_batch_1.bin"), "empty, expected records of 3073 bytes"});
 }
 
+// A sparse file, which takes no room.
+TEST_F(CifarTest, LoadDataset_FileLargerThanAny_IsNotRead) {
+  WriteFile(dir_.File("data_batch_1.bin"), "");
+  std::filesystem::resize_file(dir_.File("data_batch_1.bin"), (uintmax_t{2} << 30) + 1);
+  ExpectError(Load(), absl::StatusCode::kInvalidArgument,
+              {dir_.File("data_batch_1.bin"), "got 2147483649 bytes, expected at most 2147483648"});
+}
+
 TEST_F(CifarTest, LoadDataset_WrongLabel_NamesRecord) {
   std::string records = CifarRecords(3);
   records[2 * kCifarRecordBytes] = 10;
@@ -322,10 +330,13 @@ TEST_F(IdxTest, LoadDataset_GzippedTruncated_SaysSo) {
               {images_ + ".gz", "damaged or truncated: "});
 }
 
-TEST_F(IdxTest, LoadDataset_FewerLabelsThanImages_SaysGotAndExpected) {
+TEST_F(IdxTest, LoadDataset_FewerOrMoreLabelsThanImages_SaysGotAndExpected) {
   WriteFile(labels_, Labels({3}));
   ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
               {labels_, "got 1 labels, expected 2, one for each image"});
+  WriteFile(labels_, Labels({3, 9, 1}));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {labels_, "got 3 labels, expected 2, one for each image"});
 }
 
 TEST_F(IdxTest, LoadDataset_WrongLabel_NamesPlace) {

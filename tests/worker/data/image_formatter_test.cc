@@ -185,6 +185,8 @@ TEST(ImageFormatter, Create_LargerThanTheModel_InvalidArgument) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(),
             "counting: images of 1x3x2, the model takes 3x2x2; --image-size 2 scales them");
+  EXPECT_EQ(Make(Counting(1, 2, 3), {3, 2, 2}).status().message(),
+            "counting: images of 1x2x3, the model takes 3x2x2; --image-size 2 scales them");
 }
 
 TEST(ImageFormatter, Create_OtherChannels_InvalidArgument) {

@@ -32,7 +32,8 @@ Weights Some() {
   torch::manual_seed(1);
   return {{"a.weight", torch::randn({2, 3})},
           {"a.num_batches_tracked", torch::tensor(7)},
-          {"empty", torch::empty({0, 4})}};
+          {"empty", torch::empty({0, 4})},
+          {"of empty rows", torch::empty({4, 0})}};
 }
 
 void ExpectEqual(const Weights& got, const Weights& expected) {
@@ -76,7 +77,7 @@ TEST_P(WeightsFile, ReadWeights_CutShort_InvalidArgumentNamesFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, WeightsFile, ::testing::Values(".safetensors", ".pt"),
+INSTANTIATE_TEST_SUITE_P(Formats, WeightsFile, ::testing::Values(".safetensors", ".pt", ".pth"),
                          [](const auto& info) { return info.param.substr(1); });
 
 // The pieces of a file, as they are given to be written.
@@ -243,9 +244,8 @@ TEST(TorchSave, WriteWeights_TorchFile_PythonReadsIt) {
   EXPECT_EQ((*answer)["a.num_batches_tracked"], nlohmann::json({7.0}));
 }
 
-// A file of one tensor "w" of `size` floats, in a storage of these bytes.
-std::string TorchFileOf(int64_t size, const std::string& storage) {
-  const StoredTensor tensor = {"w", TensorType::kFloat32, {size}};
+// A file of one tensor "w", which is pickled so, in a storage of these bytes.
+std::string TorchFileWith(const std::string& tensor, const std::string& storage) {
   const TensorStorage values = {static_cast<int64_t>(storage.size()),
                                 [&storage](const WritePiece& write) {
                                   write(storage);
@@ -253,9 +253,51 @@ std::string TorchFileOf(int64_t size, const std::string& storage) {
                                 }};
   std::string file;
   const WritePiece take = [&file](absl::string_view piece) { absl::StrAppend(&file, piece); };
-  const std::string dict = PickledDict({{PickledText("w"), PickledTensor(tensor, 0)}});
+  const std::string dict = PickledDict({{PickledText("w"), tensor}});
   EXPECT_TRUE(StreamTorchArchive(PickleOf(dict), {values}, take).ok());
   return file;
+}
+
+// The same of `size` floats.
+std::string TorchFileOf(int64_t size, const std::string& storage) {
+  return TorchFileWith(PickledTensor({"w", TensorType::kFloat32, {size}}, 0), storage);
+}
+
+std::string PickledNumbers(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> values;
+  for (const int64_t number : numbers) values.push_back(PickledInteger(number));
+  return PickledTuple(values);
+}
+
+// A part of the storage 0, 1, 2, 3, 4, 5, as torch.save writes a view of a tensor.
+absl::StatusOr<Weights> ParseView(int64_t offset, const std::vector<int64_t>& sizes,
+                                  const std::vector<int64_t>& strides) {
+  const std::string id =
+      absl::StrCat(PickledTuple({PickledText("storage"), "ctorch\nFloatStorage\n", PickledText("0"),
+                                 PickledText("cpu"), PickledInteger(6)}),
+                   "Q");
+  const std::string arguments =
+      PickledTuple({id, PickledInteger(offset), PickledNumbers(sizes), PickledNumbers(strides)});
+  const torch::Tensor values = torch::arange(6, torch::kFloat);
+  return ParseTorchFile(
+      TorchFileWith(absl::StrCat("ctorch._utils\n_rebuild_tensor_v2\n", arguments, "R"),
+                    {static_cast<const char*>(values.data_ptr()), values.nbytes()}));
+}
+
+TEST(TorchSave, ParseTorchFile_ViewOfATensor_HasItsElements) {
+  const absl::StatusOr<Weights> view = ParseView(1, {2, 2}, {1, 3});
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_TRUE(view->at("w").equal(torch::tensor({{1.0F, 4.0F}, {2.0F, 5.0F}})));
+  EXPECT_THAT(ErrorOf(ParseView(2, {2, 2}, {1, 3}).status()),
+              HasSubstr("'w': value: got a tensor beyond its storage"));
+}
+
+TEST(TorchSave, ParseTorchFile_ViewThatIsNone_IsRefused) {
+  for (const auto& status :
+       {ParseView(-1, {2}, {1}).status(), ParseView(0, {-2}, {1}).status(),
+        ParseView(3, {2}, {-1}).status(), ParseView(0, {2, 2}, {1}).status()}) {
+    EXPECT_THAT(ErrorOf(status), HasSubstr("'w': value: got something else, expected a dense"));
+  }
 }
 
 TEST(TorchSave, ParseTorchFile_TensorLongerThanItsStorage_NamesKeyAndElements) {
