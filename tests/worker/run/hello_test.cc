@@ -173,8 +173,10 @@ TEST(MakeHello, EverythingChanged_AreTheseSettings) {
 TEST(MakeHello, SeveralRanks_AllAreWanted) {
   WorkerOptions options;
   options.ranks = {Rank(0), Rank(2)};
+  options.world_size = 3;
   const v1::Hello hello = MakeHello(options, 100);
   EXPECT_THAT(hello.ranks(), ElementsAre(0, 2));
+  EXPECT_EQ(hello.world_size(), 3u);
 }
 
 // How many threads there are is found by the coordinator, and so is no setting.
@@ -276,6 +278,7 @@ TEST(TrainerOptionsOf, EverySync_UpdatesWhereItDoes) {
 TEST(TrainerOptionsOf, EverythingChanged_IsPassedOn) {
   WorkerOptions options = AllChanged();
   options.sync = "ddp";
+  options.clip_norm = 0.75;
   const TrainerOptions trainer = TrainerOptionsOf(options, {3, 10, 80}, nullptr).value();
   EXPECT_TRUE(trainer.loss == &MeanSquaredError);
   EXPECT_EQ(trainer.update.optimizer.name, "adam");
@@ -283,6 +286,7 @@ TEST(TrainerOptionsOf, EverythingChanged_IsPassedOn) {
   EXPECT_EQ(trainer.update.optimizer.weight_decay, 0.125);
   EXPECT_TRUE(trainer.update.optimizer.nesterov);
   EXPECT_EQ(trainer.update.on_nonfinite, Nonfinite::kSkip);
+  EXPECT_EQ(trainer.update.clip_norm, 0.75);
   EXPECT_EQ(trainer.update.compare_every, 18);
   EXPECT_EQ(trainer.learning_rate(Step(0)), 0.0625);
   EXPECT_EQ(trainer.reducer.bucket_cap_bytes, 2.5 * (1 << 20));
@@ -290,6 +294,18 @@ TEST(TrainerOptionsOf, EverythingChanged_IsPassedOn) {
   EXPECT_EQ(trainer.step_timeout, absl::Seconds(17));
   EXPECT_EQ(trainer.micro_batch, 5);
   EXPECT_EQ(trainer.seed, 12u);
+}
+
+TEST(TrainerOptionsOf, OnNonfinite_IsWhatItsNameSays) {
+  WorkerOptions options;
+  for (const auto& [name, expected] :
+       {std::pair<const char*, Nonfinite>{"ignore", Nonfinite::kIgnore},
+        {"stop", Nonfinite::kStop},
+        {"skip", Nonfinite::kSkip}}) {
+    options.on_nonfinite = name;
+    EXPECT_EQ(TrainerOptionsOf(options, {2, 10, 10}, nullptr)->update.on_nonfinite, expected)
+        << name;
+  }
 }
 
 TEST(TrainerOptionsOf, BarrierOrSkippedUpdates_NoUpdateIsLate) {
@@ -334,6 +350,16 @@ TEST(MemberOptionsOf, EverythingChanged_IsPassedOn) {
   EXPECT_EQ(member.step_timeout, absl::Seconds(17));
   options.sync = "gather-scatter";
   EXPECT_TRUE(MemberOptionsOf(options, nullptr)->transport.gathers);
+}
+
+TEST(ModelOptionsOf, EverythingChanged_IsPassedOn) {
+  const ModelOptions model = ModelOptionsOf(AllChanged(), 10);
+  EXPECT_EQ(model.name, "lenet");
+  EXPECT_EQ(model.classes, 10);
+  EXPECT_EQ(model.image_size, 32);
+  EXPECT_EQ(model.hidden, 16);
+  EXPECT_TRUE(model.freeze_features);
+  EXPECT_EQ(model.weights, "w.pt");
 }
 
 TEST(SyncOptionsOf, EverythingChanged_IsPassedOn) {

@@ -136,6 +136,8 @@ class RedoneStepTest : public ::testing::Test {
     EXPECT_EQ(ended.get(), 0);
     const auto metrics = testing::HttpGet(of_worker.metrics, "/metrics");
     metrics_ = metrics.ok() ? metrics->body : metrics.status().ToString();
+    const auto ready = testing::HttpGet(of_worker.metrics, "/readyz");
+    ready_ = ready.ok() ? ready->code : 0;
   }
   static void TearDownTestSuite() {
     folder_.reset();
@@ -186,11 +188,13 @@ class RedoneStepTest : public ::testing::Test {
   static std::unique_ptr<v1::StatusReply> told_;  // by the worker, just before the loss
   static std::string worker_;                     // its address
   static std::string metrics_;                    // of the worker, at the end
+  static int ready_;                              // code of its /readyz, at the end
 };
 std::unique_ptr<testing::TempDir> RedoneStepTest::folder_;
 std::unique_ptr<v1::StatusReply> RedoneStepTest::told_;
 std::string RedoneStepTest::worker_;
 std::string RedoneStepTest::metrics_;
+int RedoneStepTest::ready_ = 0;
 
 TEST_F(RedoneStepTest, Log_HasEachStepOnceInOrder) {
   EXPECT_THAT(StepsOf(0), ElementsAre(0, 1, 2, 3, 4));
@@ -201,6 +205,7 @@ TEST_F(RedoneStepTest, Summary_CountsEachStepOnce) {
   EXPECT_EQ(SummaryOf(0)["iterations"], 5);
   EXPECT_EQ(SummaryOf(0)["samples"]["seen"], 10);
   EXPECT_EQ(SummaryOf(1)["iterations"], 3);
+  EXPECT_EQ(SummaryOf(0)["trained_parameters"], 62006);
 }
 
 // It has ended the step that is lost, but that is not sealed.
@@ -208,6 +213,8 @@ TEST_F(RedoneStepTest, Status_BeforeTheLoss_CountsSealedSteps) {
   ASSERT_NE(told_, nullptr);
   EXPECT_EQ(told_->program(), "gradwire-worker");
   EXPECT_EQ(told_->state(), "running");
+  EXPECT_EQ(told_->run_id().size(), 16u);
+  EXPECT_EQ(told_->epoch(), 1u);
   EXPECT_EQ(told_->generation(), 1u);
   EXPECT_EQ(told_->world_size(), 2u);
   ASSERT_EQ(told_->ranks_size(), 1);
@@ -223,11 +230,17 @@ TEST_F(RedoneStepTest, Metrics_AtTheEnd_HaveTheViewWithoutThePeer) {
   EXPECT_THAT(metrics_, HasSubstr("\ngradwire_iterations_total 5\n"));
 }
 
+TEST_F(RedoneStepTest, Ready_OnceItHasItsView) { EXPECT_EQ(ready_, 200); }
+
 TEST_F(RedoneStepTest, Recovery_BeginsWithTheStepThatIsNotSealed) {
   const nlohmann::json recoveries = SummaryOf(0)["failures"]["recoveries"];
   ASSERT_EQ(recoveries.size(), 1u);
   EXPECT_EQ(recoveries[0]["first_step"], kLostIn.value());
   EXPECT_EQ(recoveries[0]["adopted"], std::vector<int>{1});
+  EXPECT_LE(recoveries[0]["heard"].get<double>(), recoveries[0]["gone_on"].get<double>());
+  for (const nlohmann::json& seconds : recoveries[0]["seconds_lost_by_phase"]) {
+    EXPECT_GT(seconds.get<double>(), 0);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,6 +90,20 @@ TEST(KeptStateTest, PartOfABucket_HasOnlyItsTensors) {
   Keeper keeper;
   keeper.OfRank(0, "error", 0, {1, 2, 3}, /*first=*/4);
   EXPECT_THAT(KeysOf(keeper.Copy()), ::testing::ElementsAre("residuals: 0/error/b"));
+}
+
+// The exchange goes on while the copy is written.
+TEST(KeptStateTest, ValuesThatChangeLater_AreTheOldOnesInTheCopy) {
+  Keeper keeper;
+  keeper.OfRank(0, "error", 1, {1, 2, 3, 4});
+  keeper.OfMean(1, 0, {5, 6, 7, 8});
+  keeper.OfAll("basis", 1, 0, {9, 10});
+  StateCopy state = keeper.Copy();
+  for (const KeptValues& kept : keeper.kept()) std::fill(kept.values.begin(), kept.values.end(), 0);
+  ASSERT_TRUE(keeper.Restore(&state).ok());
+  EXPECT_EQ(keeper.values(0), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(keeper.values(1), (Floats{5, 6, 7, 8}));
+  EXPECT_EQ(keeper.values(2), (Floats{9, 10}));
 }
 
 TEST(KeptStateTest, OnlyWhatAllHaveInCommon_HasDigests) {

@@ -173,6 +173,18 @@ TEST_P(TrainingStateTest, CopyOfOneTrainer_RestoredInAnother_IsTheSame) {
   EXPECT_EQ(ValuesOf(*restored.Copy()), ValuesOf(*copy));
 }
 
+// A copy is written while training goes on.
+TEST_P(TrainingStateTest, Copy_TrainingGoesOn_StaysAsItWas) {
+  Parts trained(GetParam(), 744);
+  trained.Attach();
+  trained.Train();
+  const std::shared_ptr<StateCopy> copy = trained.Copy();
+  const auto before = ValuesOf(*copy);
+  trained.Train();
+  EXPECT_EQ(ValuesOf(*copy), before);
+  EXPECT_NE(ValuesOf(*trained.Copy()), before);
+}
+
 StateSetup Make(const std::string& sync, const std::string& optimizer, bool broadcast,
                 double momentum = 0.9) {
   StateSetup setup;
@@ -348,7 +360,7 @@ TEST(StateCopyTest, Read_WhatIsNotHeld_IsRefused) {
   EXPECT_FALSE(copy.Read("optimizer", "weight", 0, absl::MakeSpan(out)).ok());
 }
 
-TEST(StateReaderTest, Get_OtherTypeOrNoTensor_IsRefusedBeforeItIsFetched) {
+TEST(StateReaderTest, Get_OtherTypeShapeOrNoTensor_IsRefusedBeforeItIsFetched) {
   const torch::Tensor longs = torch::zeros({2}, torch::kLong);
   const StateCopy copy({{"model", "count", longs, true}});
   int fetched = 0;
@@ -360,6 +372,9 @@ TEST(StateReaderTest, Get_OtherTypeOrNoTensor_IsRefusedBeforeItIsFetched) {
   EXPECT_EQ(reader.Get("model", "count", torch::zeros({2})),
             absl::InvalidArgumentError(
                 "checkpoint: tensor 'count' of section model: got I64 [2], expected F32 [2]"));
+  EXPECT_EQ(reader.Get("model", "count", torch::zeros({3}, torch::kLong)),
+            absl::InvalidArgumentError(
+                "checkpoint: tensor 'count' of section model: got I64 [2], expected I64 [3]"));
   EXPECT_THAT(std::string(reader.Get("model", "weight", longs).message()),
               HasSubstr("tensor 'weight' of section model: got none"));
   EXPECT_FALSE(reader.Get("ranks", "count", longs).ok());
