@@ -66,6 +66,25 @@ TEST(Learning, EvaluationBetweenEpochs_ItsIterationIsLeftOutOfTheCoordinatorsTim
   EXPECT_EQ(run.coordinator["iterations"], 48);
 }
 
+TEST(Learning, FrozenFeaturesOnTwoDevices_SummaryHasWhatIsTrainedAndWhatTheDevicesCost) {
+  const TempDir dir;
+  const auto worker = Process::Start(
+      "gradwire-worker",
+      TinyRun(3) + Options{"--sync", "data-parallel", "--devices", "2", "--model", "lenet",
+                           "--freeze-features", "true", "--summary", dir.File("summary")});
+  const auto code = worker->Wait(absl::Seconds(60));
+  ASSERT_TRUE(code.ok()) << code.status();
+  ASSERT_EQ(*code, 0) << worker->err();
+  const auto summary = nlohmann::json::parse(ReadFile(dir.File("summary")));
+  EXPECT_EQ(summary["trained_parameters"], 59134);  // 400 x 120, 120 x 84 and 84 x 10, and biases
+  EXPECT_EQ(summary["frozen_sha256"]["first"].get<std::string>().size(), 64u);
+  EXPECT_EQ(summary["frozen_sha256"]["last"], summary["frozen_sha256"]["first"]);
+  EXPECT_GT(summary["barrier_seconds"].get<double>(), 0);
+  EXPECT_GT(summary["bytes_sent"].get<int64_t>(), 0);
+  EXPECT_EQ(summary["bytes_received"], summary["bytes_sent"]);
+  EXPECT_GT(summary["phase_seconds"]["communication"].get<double>(), 0);
+}
+
 TEST(Learning, Inference_Summary_HasNoTrainedParameters) {
   const TempDir dir;
   const auto worker =

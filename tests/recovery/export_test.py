@@ -67,6 +67,9 @@ class ExportTest(unittest.TestCase):
             self.assertRegex(done.stderr, r"\Agradwire checkpoint")
         return done.stdout, done.stderr
 
+    def manifest(self, run_dir, step):
+        return json.loads((pathlib.Path(run_dir) / f"step-{step:012}" / "manifest.json").read_text())
+
     def test_list_shows_each_checkpoint_newest_first(self):
         listed = json.loads(self.checkpoint("list", self.run_dir, "--json")[0])
         self.assertEqual([one["step"] for one in listed], [6, 4])
@@ -82,8 +85,15 @@ class ExportTest(unittest.TestCase):
             exported, saved = self.place / name, self.place / "saved.safetensors"
             self.checkpoint("export", self.run_dir, EARLIER, "--to", exported)
             # Steps of this size change no weight.
+            run_dir = self.place / f"of-{name}"
             train("--model", "lenet", "--batch-size", "4", "--iterations", "1", "--lr",
-                  "1e-30", "--weights", exported, "--save-weights", saved, launch=("--workers", "2"))
+                  "1e-30", "--nesterov", "true", "--weights", exported, "--save-weights", saved,
+                  launch=("--workers", "2", "--run-dir", run_dir))
+            manifest = self.manifest(run_dir, 1)
+            # Else a worker with other weights could join.
+            self.assertRegex(manifest["settings"]["SHA-256 of weights"], r"\A[0-9a-f]{64}\Z")
+            self.assertEqual(manifest["optimizer"]["groups"][0]["options"],
+                             {"lr": 1e-30, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": 1})
             self.checkpoint("export", self.run_dir, EARLIER, "--to", self.place / "again.safetensors")
             self.assertEqual(tensors(saved), tensors(self.place / "again.safetensors"))
             self.checkpoint("export", self.run_dir, STEPS, "--to", self.place / "later.safetensors")
@@ -166,6 +176,11 @@ class ExportTest(unittest.TestCase):
                                          code=code)[1]
                 self.assertEqual("each rank has its own" in errors, code == 2, errors)
                 self.assertEqual(model.read_bytes() == b"old", code == 2)
+                if "0" in options:
+                    optimizer = self.manifest(run_dir, 4)["optimizer"]
+        self.assertEqual(optimizer["name"], "sgd")
+        self.assertEqual([group["options"] for group in optimizer["groups"]],
+                         [{"lr": 0.1, "momentum": 0, "weight_decay": 1e-4, "nesterov": 0}])
         with zipfile.ZipFile(out) as archive:
             self.assertEqual(archive.namelist(), ["archive/data.pkl", "archive/version"])
             self.assertIn(b"param_groups", archive.read("archive/data.pkl"))
