@@ -158,8 +158,9 @@ class GRADWIRE_EXPORT ProcessGroup {
   // Returns once all ranks have called it.
   void barrier();
 
-  // Reports that this rank is done, and returns once all ranks have reported it: until then other
-  // ranks may need this process. Further calls do nothing. DistributedDataParallel objects of the
+  // Reports that this rank is done, and returns once no other rank needs this process. With some
+  // back ends that is when all ranks have reported it, with others sooner; to wait for all in any
+  // case, call barrier() before. Further calls do nothing. DistributedDataParallel objects of the
   // group may be destroyed later. Throws Error:
   //   kAborted, kUnavailable, kInternal  the run had failed, or the trace cannot be written
   void close();
