@@ -112,6 +112,10 @@ TEST(EmulatedModel, Stages_AreTheModelsAndGiveItsScores) {
   std::vector<Stage> stages = model->stages();
   ASSERT_EQ(stages.size(), real->stages().size());
   torch::Tensor scores = torch::zeros({3, 3, 32, 32});
+  // The first stage has the sleeps of its own layers alone.
+  stages.front().forward(scores).sum().backward();
+  EXPECT_TRUE(model->parameters().front().grad().defined());
+  EXPECT_FALSE(model->parameters().back().grad().defined());
   for (const Stage& stage : stages) scores = stage.forward(scores);
   EXPECT_EQ(scores.sizes(), torch::IntArrayRef({3, kClasses}));
   scores.sum().backward();

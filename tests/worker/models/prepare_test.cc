@@ -115,6 +115,42 @@ TEST(PrepareModel, PrepareModel_Hidden_LayersOfTheClassifierInOrder) {
                   "classifier.2 torch::nn::DropoutImpl", "classifier.3 torch::nn::LinearImpl",
                   "classifier.4 torch::nn::ReLUImpl", "classifier.5 torch::nn::DropoutImpl",
                   "classifier.6 torch::nn::LinearImpl"));
+  EXPECT_EQ(model->stages().size(), 5u);  // two convolutions and three layers
+  EXPECT_EQ(model->forward(torch::zeros({2, 3, 32, 32})).sizes(), torch::IntArrayRef({2, 10}));
+}
+
+// Else the statistics of the features would change, or the classifier would train without dropout.
+TEST(PrepareModel, PrepareModel_FrozenFeatures_TheClassifierAloneIsInTrainingMode) {
+  const std::shared_ptr<Model> model = PrepareModel(Frozen("squeezenet1_0", 0)).value();
+  const auto is_training = [&model](const std::string& name) {
+    return model->named_modules()[name]->is_training();
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(is_training("features.3"));
+    EXPECT_TRUE(is_training("classifier.0"));  // dropout
+    model->eval();
+    EXPECT_FALSE(is_training("classifier.0"));
+    model->train();
+  }
+}
+
+// A BatchNorm is updated with its convolution.
+TEST(PrepareModel, PrepareModel_ModelWithStatistics_HasAStageForEachConvolution) {
+  ModelOptions options;
+  options.name = "vgg11";
+  EXPECT_EQ(PrepareModel(options).value()->stages().size(), 9u);  // and one for the classifier
+}
+
+TEST(ShapeFor, ImageSize_ImagesAreScaledToIt) {
+  ModelOptions options;
+  options.name = "vgg11";
+  const std::shared_ptr<Model> model = PrepareModel(options).value();
+  const ImageShape own = ShapeFor(*model, 0), other = ShapeFor(*model, 64);
+  EXPECT_FALSE(own.scaled);
+  EXPECT_EQ(own.width, 32);
+  EXPECT_TRUE(other.scaled);
+  EXPECT_EQ(other.height, 64);
+  EXPECT_EQ(other.width, 64);
 }
 
 TEST(PrepareModel, PrepareModel_HiddenForMaps_OneScoreEach) {
