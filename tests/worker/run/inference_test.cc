@@ -81,6 +81,19 @@ TEST(Infer, Batch_LossIsTheMeanOfItsSamples) {
   EXPECT_DOUBLE_EQ(RecordsOf(model, 2)[1].loss, loss.item<double>());
 }
 
+TEST(Infer, Batch_CorrectAreThoseWithTheHighestScoreAtTheirLabel) {
+  PlainModel model;
+  {
+    const torch::NoGradGuard values_only;
+    torch::Tensor bias = model.named_parameters()["linear.bias"];
+    bias[2] = 1e6;
+    bias[9] = -1e6;
+  }
+  std::vector<int64_t> correct;
+  for (const StepRecord& record : RecordsOf(model, 3)) correct.push_back(record.correct);
+  EXPECT_THAT(correct, ElementsAre(1, 0, 0));  // the labels are 0 to 9
+}
+
 TEST(Infer, OtherLoss_IsTheRecords) {
   PlainModel model;
   const Batch batch = MakeBatches()->Make(0);

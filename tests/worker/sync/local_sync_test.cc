@@ -311,6 +311,36 @@ TEST(LocalSync, BeginEvaluation_ModelsApart_TheirMean) {
   worker.sync->EndEvaluation();
 }
 
+// The last model that all ranks had in common is the same on all workers, whatever ranks they
+// carry.
+TEST(LocalSync, BeginEvaluation_ModelsApart_MeanIsMeasuredFromTheAnchor) {
+  OneWorker worker(kDiloco);
+  const auto copies_of = [&worker](int rank) {
+    worker.trainer->reducer().BeginForward(Rank(rank));
+    std::vector<torch::Tensor> copies;
+    for (const torch::Tensor& one : worker.model->parameters())
+      copies.push_back(one.detach().clone());
+    return copies;
+  };
+  worker.Train(3);
+  const std::vector<torch::Tensor> anchor = copies_of(0);
+  worker.Train(5);
+  std::vector<torch::Tensor> sum;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::vector<torch::Tensor> own = copies_of(rank);
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (rank == 0) sum.push_back(torch::zeros_like(own[i]));
+      sum[i] += anchor[i] - own[i];
+    }
+  }
+  ASSERT_TRUE(worker.sync->BeginEvaluation().ok());
+  const std::vector<torch::Tensor> mean = copies_of(0);
+  for (size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_TRUE(mean[i].equal(anchor[i] - sum[i] / kRanks)) << i;
+  }
+  worker.sync->EndEvaluation();
+}
+
 // Step 4 exchanges nothing.
 TEST(LocalSync, BeginEvaluation_ModelsApart_ItsExchangeIsInNoStep) {
   OneWorker worker(kDiloco);
