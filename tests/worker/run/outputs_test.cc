@@ -33,6 +33,17 @@ TEST_F(CheckOutputsTest, TraceOfTheFirstRank_IsEnough) {
   EXPECT_TRUE(CheckOutputs(options_, {Rank(0), Rank(1)}).ok());
 }
 
+// Else a run would find it out at its end.
+TEST_F(CheckOutputsTest, FolderOfTraceOrWeightsIsMissing_RefusedByName) {
+  for (std::string WorkerOptions::*file : {&WorkerOptions::trace, &WorkerOptions::save_weights}) {
+    WorkerOptions options;
+    options.*file = dir_.path() + "/missing/out";
+    const absl::Status status = CheckOutputs(options, {Rank(0)});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("/missing/out"), std::string::npos) << status.message();
+  }
+}
+
 TEST_F(CheckOutputsTest, OneNameForTwoRanks_Refused) {
   for (std::string WorkerOptions::*file : {&WorkerOptions::summary, &WorkerOptions::log_jsonl}) {
     WorkerOptions options;
