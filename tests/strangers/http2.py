@@ -1,6 +1,7 @@
 """As much of HTTP/2 and gRPC as somebody needs who does not keep to them: frames by hand."""
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 
@@ -37,6 +38,55 @@ def fixed64(number, value):
     return varint(number << 3 | 1) + struct.pack("<Q", value)
 
 
+class Encrypted:
+    """A socket with TLS that one thread may read while another writes. `ssl.SSLSocket` must not be
+    used so: the server's session tickets, which come in the first moments, break what is written."""
+
+    def __init__(self, connection, context, host):
+        self._connection = connection
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._lock = threading.Lock()
+        self._until_read(self._tls.do_handshake)
+
+    def sendall(self, data):
+        with self._lock:
+            self._tls.write(data)
+            self._flush()
+
+    def recv(self, count):
+        try:
+            return self._until_read(lambda: self._tls.read(count))
+        except ssl.SSLZeroReturnError:  # the end, and the server said so
+            return b""
+
+    def shutdown(self, how):
+        self._connection.shutdown(how)
+
+    def close(self):
+        self._connection.close()
+
+    def _until_read(self, step):
+        """What `step` gives once enough has come for it. It waits without the lock."""
+        while True:
+            with self._lock:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    pass
+                finally:
+                    self._flush()
+            came = self._connection.recv(MAX_FRAME)
+            with self._lock:
+                if came:
+                    self._incoming.write(came)
+                else:
+                    self._incoming.write_eof()
+
+    def _flush(self):
+        self._connection.sendall(self._outgoing.read())
+
+
 class Connection:
     """A client that calls what it likes; a thread answers the server's pings, so that it stays.
     With `window`, the server may send so many bytes in a stream before it waits for a word that
@@ -44,14 +94,13 @@ class Connection:
 
     def __init__(self, address, window=None, context=None):
         host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), 10)
-        if context:
-            try:
-                self._socket = context.wrap_socket(self._socket, server_hostname=host)
-            except OSError:
-                self._socket.close()
-                raise
-        self._socket.settimeout(None)
+        connection = socket.create_connection((host, int(port)), 10)
+        try:
+            self._socket = Encrypted(connection, context, host) if context else connection
+        except OSError:
+            connection.close()
+            raise
+        connection.settimeout(None)
         self._changed = threading.Condition()
         self._authority = address
         self._last = -1
@@ -109,16 +158,23 @@ class Connection:
             self._socket.sendall(data)
 
     def _read_all(self):
-        with contextlib.suppress(OSError), self._socket.makefile("rb") as file:
-            while len(head := file.read(9)) == 9:
+        with contextlib.suppress(OSError):
+            while len(head := self._receive(9)) == 9:
                 kind, flags, stream = struct.unpack(">BBI", head[3:])
-                payload = file.read(int.from_bytes(head[:3], "big"))
+                payload = self._receive(int.from_bytes(head[:3], "big"))
                 with self._changed:
                     self._on_frame(kind, flags, stream, payload)
                     self._changed.notify_all()
         with self._changed:
             self.closed = True
             self._changed.notify_all()
+
+    def _receive(self, count):
+        """So many bytes, or fewer at the end."""
+        data = b""
+        while len(data) < count and (came := self._socket.recv(count - len(data))):
+            data += came
+        return data
 
     def _on_frame(self, kind, flags, stream, payload):
         self.received += len(payload) if kind == DATA else 0

@@ -308,9 +308,11 @@ TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
   // A process that is just becoming another program shows no environment.
   const absl::Time started = SteadyNow() + kLong;
   constexpr size_t kGuardCoordinatorWorkersAndTheirs = 1 + 1 + 2 + 2;
-  while (launch->Children().size() < kGuardCoordinatorWorkersAndTheirs && SteadyNow() < started) {
+  std::vector<pid_t> children;
+  while (children.size() != kGuardCoordinatorWorkersAndTheirs && SteadyNow() < started) {
+    children = launch->Children();
   }
-  ASSERT_EQ(launch->Children().size(), kGuardCoordinatorWorkersAndTheirs);
+  ASSERT_EQ(children.size(), kGuardCoordinatorWorkersAndTheirs);
   launch->Signal(SIGKILL);
   // Its output is closed once all that hold it have ended.
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGKILL);
