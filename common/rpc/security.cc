@@ -126,6 +126,21 @@ class TokenBearer : public grpc::MetadataCredentialsPlugin {
   const std::string token_;
 };
 
+// Returns the only ones with this token; also for channels without encryption. They are never
+// destroyed: gRPC (1.51) starts threads for that, and waits up to a second for their end.
+std::shared_ptr<grpc::CallCredentials> CredentialsOf(const std::string& token) {
+  using Kept = std::map<std::string, std::shared_ptr<grpc::CallCredentials>>;
+  static Mutex mutex;
+  static auto* const kept = new Kept;
+  MutexLock lock(&mutex);
+  std::shared_ptr<grpc::CallCredentials>& credentials = (*kept)[token];
+  if (credentials == nullptr) {
+    credentials = tls::MetadataCredentialsFromPlugin(std::make_unique<TokenBearer>(token),
+                                                     GRPC_SECURITY_NONE);
+  }
+  return credentials;
+}
+
 class TokenJudge : public grpc::AuthMetadataProcessor {
  public:
   explicit TokenJudge(std::string token) : token_(std::move(token)) {}
@@ -192,9 +207,7 @@ absl::StatusOr<Security> Security::Read(const SecurityOptions& options) {
     security.token_ = *std::move(token);
   }
   if (security.token_.empty()) return security;
-  // Also on a channel without encryption.
-  security.call_ = tls::MetadataCredentialsFromPlugin(
-      std::make_unique<TokenBearer>(security.token_), GRPC_SECURITY_NONE);
+  security.call_ = CredentialsOf(security.token_);
   return security;
 }
 

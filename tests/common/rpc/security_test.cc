@@ -99,6 +99,13 @@ TEST_F(SecurityTest, ManyRefused_NoThreadIsLeft) {
   EXPECT_TRUE(Ask(WithToken(kToken)).ok());
 }
 
+// When gRPC destroys such credentials, it waits for threads: a second, for one of some sixty.
+TEST(SecurityRead, ManyOneAfterAnother_NoWaitAtTheirEnd) {
+  const absl::Time start = SteadyNow();
+  for (int i = 0; i < 1000; ++i) WithToken(kToken).ForChannel();
+  EXPECT_LT(SteadyNow() - start, absl::Seconds(3));
+}
+
 TEST(SecurityRead, FileThatIsNotThere_NotFound) {
   SecurityOptions options;
   options.token_file = "/no/such/token";
