@@ -57,11 +57,21 @@ torch::Tensor RunLayer(const torch::Tensor& input, const c10::intrusive_ptr<Emul
   return Sleep::apply(input, at::TensorList(layer->parameters), layer);
 }
 
-std::vector<torch::Tensor> DrawGradients(const std::vector<torch::Tensor>& parameters,
-                                         const at::Generator& generator) {
+// As many as the largest parameter has.
+torch::Tensor DrawNumbers(const std::vector<LayerCost>& costs) {
+  int64_t most = 0;
+  for (const LayerCost& layer : costs) {
+    for (const torch::Tensor& parameter : layer.parameters)
+      most = std::max(most, parameter.numel());
+  }
+  return torch::randn({most}, at::detail::createCPUGenerator(kSeed)).mul_(kGradientScale);
+}
+
+std::vector<torch::Tensor> GradientsFrom(const torch::Tensor& numbers,
+                                         const std::vector<torch::Tensor>& parameters) {
   std::vector<torch::Tensor> gradients;
   for (const torch::Tensor& parameter : parameters) {
-    gradients.push_back(torch::randn(parameter.sizes(), generator).mul_(kGradientScale));
+    gradients.push_back(numbers.narrow(0, 0, parameter.numel()).view(parameter.sizes()));
   }
   return gradients;
 }
@@ -93,11 +103,11 @@ EmulatedModel::EmulatedModel(std::shared_ptr<Model> model, const ImageShape& sha
   const std::vector<double> forward = ShareOut(seconds.forward / samples, costs);
   const std::vector<double> backward = ShareOut(seconds.backward / samples, TrainedOnly(costs));
   const auto sleep = std::make_shared<PacedSleep>();
-  const at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor numbers = DrawNumbers(costs);
   for (size_t i = 0; i < costs.size(); ++i) {
     auto layer = c10::make_intrusive<EmulatedLayer>();
     layer->parameters = costs[i].parameters;
-    layer->gradients = DrawGradients(costs[i].parameters, generator);
+    layer->gradients = GradientsFrom(numbers, costs[i].parameters);
     layer->forward_seconds = forward[i];
     layer->backward_seconds = backward[i];
     layer->sleep = sleep;

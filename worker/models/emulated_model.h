@@ -17,8 +17,8 @@ namespace gradwire {
 // A layer that sleeps. Owned by the model, and by the graphs of passes under way.
 struct EmulatedLayer : torch::CustomClassHolder {
   std::vector<torch::Tensor> parameters;
-  std::vector<torch::Tensor> gradients;
-  double forward_seconds = 0;  // for a sample
+  std::vector<torch::Tensor> gradients;  // only read: they share memory
+  double forward_seconds = 0;            // for a sample
   double backward_seconds = 0;
   std::shared_ptr<PacedSleep> sleep;  // shared by all layers
 };
