@@ -65,9 +65,9 @@ class Hosts:
         return not self.program
 
     @property
-    def names(self):
-        """Returns a different name for each host."""
-        return [THIS_MACHINE if self.local else str(host) for host in range(self.count)]
+    def machines(self):
+        """Returns a host for each machine whose files are its own, by name."""
+        return {THIS_MACHINE if self.local else str(host): host for host in range(self.count)}
 
     def shape(self, rate):
         """Makes the program's hosts again with links of `rate`, unless they have it."""
@@ -139,7 +139,6 @@ class SshHosts(Hosts):
     Failure from the constructor names the wrong line.
     """
     local = False
-    names = ()
 
     def __init__(self, path, ranks):
         self._ssh = find_ssh()
@@ -149,9 +148,13 @@ class SshHosts(Hosts):
                           "each rank", EXIT_USAGE)
         self.count = ranks + 1
         lines = [lines[place % len(lines)] for place in range(self.count)]
-        self.names = [line.name for line in lines]
+        self._names = [line.name for line in lines]
         with within(f"--hostfile: {path}"):
             self._addresses = addresses_of(lines)
+
+    @property
+    def machines(self):
+        return {name: host for host, name in enumerate(self._names)}
 
     def _up(self):
         """Does nothing: these hosts are up."""
@@ -162,5 +165,5 @@ class SshHosts(Hosts):
         """As Hosts.command, but a host gets none of this process's variables."""
         settings = [f"{name}={value}" for name, value in (environment or {}).items()]
         remote = ["sh", "-c", REMOTE, "sh", *(["env", *settings] if settings else []), *argv]
-        return Command([self._ssh, *OPTIONS, self.names[host], shlex.join(remote)],
+        return Command([self._ssh, *OPTIONS, self._names[host], shlex.join(remote)],
                        own_environment(), ends_with_stdin=True)

@@ -72,8 +72,8 @@ class MadeHosts(Hosts):
         return hosts
 
     @property
-    def names(self):
-        return [*self._made.names, self._made.names[0]]
+    def machines(self):
+        return {self._made.names[0]: 0}  # all see this machine's files
 
     def shape(self, rate):
         if rate != self._rate:

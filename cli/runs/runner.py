@@ -119,12 +119,11 @@ class Runner:
         return run_job(name, Command(argv, own_environment()), SECONDS_TO_SAY_VERSION, self._check)
 
     def try_out(self, argv):
-        """Runs a program on every host at once, before any run, and returns what it printed on the
+        """Runs a program on every machine at once, before any run, and returns what it printed on the
         first. Failure names each host that is dead or on which it fails, and says why."""
         program = os.path.basename(argv[0])
-        places = {name: host for host, name in enumerate(self._hosts.names)}
         with Jobs(self._check) as jobs:
-            for name, host in places.items():
+            for name, host in self._hosts.machines.items():
                 where = "" if self._hosts.local else f" on host {name}"
                 jobs.start(f"{program}{where}", self._hosts.command(host, argv))
             try:

@@ -70,7 +70,7 @@ class MadeHostsTest(unittest.TestCase):
         self.assertEqual([hosts.address(host) for host in range(4)],
                          ["10.10.1.1", "10.10.1.2", "10.10.1.3", "10.10.1.1"])
         self.assertEqual(hosts.command(3, ["x"]).argv, ["/on-0", "x"])
-        self.assertEqual(hosts.names, ["host1", "host2", "host3", "host1"])
+        self.assertEqual(hosts.machines, {"host1": 0})
 
     def test_programs_get_no_settings_of_the_shell(self):
         with mock.patch.dict(os.environ, {"GRADWIRE_RANK": "7"}):
