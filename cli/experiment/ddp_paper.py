@@ -19,7 +19,9 @@ def runs(setting):
 
 def find(setting, results):
     notes = ["Runs that name no model train VGG-11; the paper's measurements on NCCL need GPUs. "
-             "The ring, which loads all links alike as NCCL's, stands for it."]
+             "The ring, which loads all links alike as NCCL's, stands for it.",
+             "As with the paper's DDP, a run ends if a rank is lost (--on-loss stop): no rank keeps what "
+             "it would need to carry on."]
     if not setting.has_hosts:
         notes.append("All ranks shared this machine, so times do not predict those of a cluster.")
     return Findings(

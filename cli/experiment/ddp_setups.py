@@ -103,7 +103,8 @@ def widths_of(setting, network):
 
 def training(scale, name, title, options, **more):
     return Training(name, title, **{"ranks": scale["ranks"], "batch_size": scale["batch"],
-                                    "iterations": scale["iterations"], "options": options, **more})
+                                    "iterations": scale["iterations"], "options": options,
+                                    "recovers": False, **more})
 
 
 def of_network(scale, network, name, title, options, **more):

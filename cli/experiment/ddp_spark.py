@@ -60,7 +60,8 @@ def late_run(scale, when, overlap):
     title = f"{when}, {'overlap' if overlap else 'sent at the end'}, ranks that sleep"
     return Late(late_name(when, overlap), title, scale["ranks"], scale["batch"],
                 scale["iterations"], options, sleeps=scale["sleeps"],
-                late=(scale["ranks"] - 1,) if when == LATE else (), late_seconds=scale["late"])
+                late=(scale["ranks"] - 1,) if when == LATE else (), late_seconds=scale["late"],
+                recovers=False)
 
 
 def runs(setting):

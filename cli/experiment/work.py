@@ -72,6 +72,7 @@ def whole_epochs(scale, samples, ranks, batch):
 
 # The sources' ranks have a network between them.
 BY_NETWORK = ("--shared-memory", "off")
+STOPS = ("--on-loss", "stop")
 
 
 def options_text(options):
@@ -109,6 +110,7 @@ class Training:
     leaves: str = ""
     threads: int = 0  # of each rank; 0: the setting's
     alone: str = ""  # name of a planned run of one rank that computes as each rank does; "": none
+    recovers: bool = True  # if a rank is lost; else it stops, and ranks keep nothing to recover with
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
@@ -126,7 +128,10 @@ class Training:
         argv += ["--evaluate"] if self.tests else []
         if self.ranks == 1:
             return alone(setting.request, argv)
-        return ranks_of(setting.request, argv, self.ranks)
+        run = ranks_of(setting.request, argv, self.ranks)
+        if self.recovers:
+            return run
+        return dataclasses.replace(run, coordinator_options=(*run.coordinator_options, *STOPS))
 
     def read(self, _setting, texts):
         return [{"summary": output.summary, "records": output.records}

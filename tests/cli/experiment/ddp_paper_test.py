@@ -246,6 +246,15 @@ class RunsTest(unittest.TestCase):
                           for backend in ("ring", "gloo") for groups in (1, 3)], ["1", "3"] * 2)
         self.assertEqual(option(argv["every-2"], "--accumulate"), "2")
 
+    def test_each_run_ends_if_a_rank_is_lost(self):
+        setting = setting_of(hosts="auto")
+        runs = {work.name: work.run(setting) for work in ddp_paper.runs(setting)}
+        together = {name: run.coordinator_options for name, run in runs.items() if run.coordinator}
+        self.assertGreater(len(together), 30)
+        self.assertEqual(together.pop("shuffle-gather-and-scatter"),
+                         ("--aggregation-summary", "/dev/stdout", "--on-loss", "stop"))
+        self.assertEqual({*together.values()}, {("--on-loss", "stop")})
+
     def test_only_the_last_rank_is_late_and_all_sleep_on_any_machine(self):
         works = {work.name: work for work in ddp_paper.runs(setting_of())}
         for name, late in (("one-late-overlap", "0.3"), ("all-on-time-overlap", "")):

@@ -167,7 +167,8 @@ class FakeRunner:
                 pathlib.Path(option(argv, "--save-weights")).touch()
         texts = [text_of(argv, rank) for rank, argv in enumerate(run.ranks)]
         watch(texts[0].encode())
-        return Outputs(texts, coordinator=coordinator_text() if run.coordinator_options else "")
+        return Outputs(texts, coordinator=coordinator_text() if "--aggregation-summary" in
+                       run.coordinator_options else "")
 
 
 def no_images(_figure):
