@@ -71,7 +71,7 @@ def sweeps(setting):
     """Returns those of the first width first."""
     scale, first = setting.scale, widths(setting)[0]
     return [Sweep(network, backend, ranks,
-                  scale["buckets" if ranks == first else "wide_buckets"])
+                  scale["buckets"] if ranks == first else network.wide_buckets)
             for ranks in widths(setting) for network in scale["networks"]
             if ranks in widths_of(setting, network) for backend in timed_backends(setting)]
 

@@ -31,44 +31,45 @@ class Network:
     model: str
     images: tuple
     batch: int  # of each rank
+    wide_buckets: tuple  # sizes in MB at all widths but the first
 
 
 TOKENS = ("--dataset", "synthetic-tokens")
+FULL_BUCKETS = (0, 5, 10, 25, 50, WHOLE_MB)
 SMALL_IMAGES = ("--dataset", "synthetic", "--image-size", "32")
 # widths         numbers of ranks of Figs. 7 and 8; without hosts only the first
 # hosts          that are made for them
-# buckets        sizes in MB at the first width; wide_buckets at the others
+# buckets        sizes in MB at the first width
 # compared       sizes whose parameters are compared
 # all_backends   whether back ends that the paper does not have are timed in Figs. 7 and 8, too
 # sleeps         forward and backward of the runs in which one rank comes `late` by some seconds
 SCALES = {
     "quick": {"about": "4 and 8 ranks and 4 iterations; ResNet-50 of 32 × 32 images, a small BERT, "
                        "and VGG-11. The paper has 16 and 32 GPUs. Only --scale full has 16 ranks, "
-                       "buckets of 10 and 50 MB, 5 MB at all numbers of ranks, BERT base, and "
+                       "buckets of 10 and 50 MB, all sizes at all numbers of ranks, BERT base, and "
                        "back ends besides ring and gloo in Figs. 7 and 8.",
               "ranks": 4, "batch": 8, "iterations": 4, "widths": (4, 8), "hosts": 8,
-              "buckets": (0, 5, 25, WHOLE_MB), "wide_buckets": (0, 25, WHOLE_MB), "compared": (0, 25),
-              "all_backends": False,
-              "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
-                           Network("bert", "BERT (small)", "bert_small", TOKENS, 2)),
+              "buckets": (0, 5, 25, WHOLE_MB), "compared": (0, 25), "all_backends": False,
+              "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2,
+                                   (0, 25, WHOLE_MB)),
+                           Network("bert", "BERT (small)", "bert_small", TOKENS, 2, (25,))),
               "passes": (1, 4), "scaling": (1, 2, 4), "strong": 128, "weak": 32,
               "groups": (1, 3), "sleeps": (0.1, 0.2), "late": 0.3},
     "full": {"about": "4, 8 and 16 ranks and 40 iterations; ResNet-50 of 224 × 224 images, BERT "
                       "base, and VGG-11. The paper has 16 and 32 GPUs.",
              "ranks": 4, "batch": 64, "iterations": 40, "widths": (4, 8, 16), "hosts": 16,
-             "buckets": (0, 5, 10, 25, 50, WHOLE_MB), "wide_buckets": (0, 5, 10, 25, 50, WHOLE_MB),
-             "compared": (0, 5, 10, 25, 50, WHOLE_MB), "all_backends": True,
+             "buckets": FULL_BUCKETS, "compared": FULL_BUCKETS, "all_backends": True,
              "networks": (Network("resnet50", "ResNet-50", "resnet50", ("--dataset", "synthetic"),
-                                  16),
-                          Network("bert", "BERT (base)", "bert_base", TOKENS, 4)),
+                                  16, FULL_BUCKETS),
+                          Network("bert", "BERT (base)", "bert_base", TOKENS, 4, FULL_BUCKETS)),
              "passes": (1, 2, 4, 8), "scaling": (1, 2, 4), "strong": 256, "weak": 64,
              "groups": (1, 3, 5), "sleeps": (0.1, 0.2), "late": 0.3},
     "tiny": {"about": "For tests.", "hidden": True,
              "ranks": 2, "batch": 2, "iterations": 3, "widths": (2, 4), "hosts": 4,
-             "buckets": (0, 25, WHOLE_MB), "wide_buckets": (0, 25, WHOLE_MB), "compared": (0, 25),
-             "all_backends": False,
-             "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
-                          Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 1)),
+             "buckets": (0, 25, WHOLE_MB), "compared": (0, 25), "all_backends": False,
+             "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2,
+                                  (0, 25, WHOLE_MB)),
+                          Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 1, (25,))),
              "passes": (1, 2), "scaling": (1, 2), "strong": 4, "weak": 2,
              "groups": (1, 3), "sleeps": (0.01, 0.02), "late": 0.3}}
 
