@@ -46,7 +46,7 @@ SMALL_IMAGES = ("--dataset", "synthetic", "--image-size", "32")
 SCALES = {
     "quick": {"about": "4 and 8 ranks and 4 iterations; ResNet-50 of 32 × 32 images, a small BERT, "
                        "and VGG-11. The paper has 16 and 32 GPUs. Only --scale full has 16 ranks, "
-                       "buckets of 10 and 50 MB, all sizes at all numbers of ranks, BERT base, and "
+                       "buckets of 10 and 50 MB, all sizes on 2W ranks, BERT base, and "
                        "back ends besides ring and gloo in Figs. 7 and 8.",
               "ranks": 4, "batch": 8, "iterations": 4, "widths": (4, 8), "hosts": 8,
               "buckets": (0, 5, 25, WHOLE_MB), "compared": (0, 25), "all_backends": False,

@@ -72,7 +72,7 @@ def whole_epochs(scale, samples, ranks, batch):
 
 # The sources' ranks have a network between them.
 BY_NETWORK = ("--shared-memory", "off")
-STOPS = ("--on-loss", "stop")
+STOPS = ("--on-loss", "stop")  # of the coordinator
 
 
 def options_text(options):

@@ -57,12 +57,13 @@ torch::Tensor RunLayer(const torch::Tensor& input, const c10::intrusive_ptr<Emul
   return Sleep::apply(input, at::TensorList(layer->parameters), layer);
 }
 
-// As many as the largest parameter has.
+// Returns as many as the largest parameter has, in one dimension.
 torch::Tensor DrawNumbers(const std::vector<LayerCost>& costs) {
   int64_t most = 0;
   for (const LayerCost& layer : costs) {
-    for (const torch::Tensor& parameter : layer.parameters)
+    for (const torch::Tensor& parameter : layer.parameters) {
       most = std::max(most, parameter.numel());
+    }
   }
   return torch::randn({most}, at::detail::createCPUGenerator(kSeed)).mul_(kGradientScale);
 }

@@ -31,7 +31,7 @@ struct EmulatedLayer : torch::CustomClassHolder {
 //
 // So buckets become ready one after the other, as in a real backward pass, and the processor is
 // free for other ranks: many hosts can be studied on few cores. Gradients are random numbers, drawn
-// once, the same in each step: the model learns nothing.
+// once, the same in each step and for each layer: the model learns nothing.
 class EmulatedModel : public Model {
  public:
   // `seconds`: of a pass over `batch_size` samples; fewer samples take less in proportion. `shape`:

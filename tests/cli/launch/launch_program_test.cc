@@ -305,7 +305,7 @@ TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
   WriteProgram("gradwire-worker", "#!/bin/sh\necho waiting\nsleep 1000 &\nwait\n");
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
-  // A process that is just becoming another program shows no environment.
+  // A process that is just becoming another program shows no environment: it is not counted then.
   const absl::Time started = SteadyNow() + kLong;
   constexpr size_t kGuardCoordinatorWorkersAndTheirs = 1 + 1 + 2 + 2;
   std::vector<pid_t> children;
