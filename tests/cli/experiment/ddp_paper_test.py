@@ -257,6 +257,14 @@ class RunsTest(unittest.TestCase):
                           for backend in ("ring", "gloo") for groups in (1, 3)], ["1", "3"] * 2)
         self.assertEqual(option(argv["every-2"], "--accumulate"), "2")
 
+    def test_bert_has_its_usual_size_alone_on_twice_the_ranks_but_at_full_scale(self):
+        for scale, ranks, count in (("quick", 8, 1), ("full", 16, 6)):
+            setting = setting_of(ddp_setups.SCALES[scale], hosts="auto", workers=16)
+            names = [work.name for work in ddp_paper.runs(setting)]
+            of_bert = [name for name in names if re.fullmatch(f"bert-ring-.*-{ranks}-ranks", name)]
+            self.assertEqual(len(of_bert), count)
+            self.assertIn(f"bert-ring-{ddp_setups.USUAL_MB}-mb-{ranks}-ranks", of_bert)
+
     def test_each_run_ends_if_a_rank_is_lost(self):
         setting = setting_of(hosts="auto")
         runs = {work.name: work.run(setting) for work in ddp_paper.runs(setting)}
