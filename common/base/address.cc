@@ -58,6 +58,10 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   return HostPort{std::string(host), static_cast<uint16_t>(port)};
 }
 
+absl::string_view WithoutPort(absl::string_view address) {
+  return address.substr(0, address.rfind(':'));
+}
+
 std::string ToString(const HostPort& address) {
   const bool ipv6 = absl::StrContains(address.host, ":");
   return absl::StrCat(ipv6 ? "[" : "", address.host, ipv6 ? "]" : "", ":", address.port);

@@ -106,6 +106,9 @@ void Membership::FormIfComplete(Outcome* outcome) {
   seals_ = WhyNotSeal().empty();
   SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
+  // The lines on those who joined have the ranks that they would have got until then.
+  const std::string hosts = roster_.RanksOfHosts();
+  if (!hosts.empty()) outcome->Say(hosts);
 }
 
 std::string Membership::WhyNotSeal() const {

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "common/base/address.h"
+#include "common/wire/view.h"
 
 namespace gradwire {
 
@@ -23,6 +28,24 @@ std::vector<Pointer> InOrder(List* list) {
   std::sort(pointers.begin(), pointers.end(),
             [](Pointer a, Pointer b) { return OrderOf(*a) < OrderOf(*b); });
   return pointers;
+}
+
+// Returns the workers by host: hosts by their first worker that joined, the workers of each as they
+// joined. `list` is in the order of joining.
+template <typename Pointer, typename List>
+std::vector<Pointer> WorkersByHost(List* list) {
+  std::map<absl::string_view, size_t> numbers;  // of hosts
+  std::vector<std::vector<Pointer>> hosts;
+  for (auto& participant : *list) {
+    if (participant.share) continue;
+    const size_t host =
+        numbers.try_emplace(WithoutPort(participant.address), hosts.size()).first->second;
+    if (host == hosts.size()) hosts.emplace_back();
+    hosts[host].push_back(&participant);
+  }
+  std::vector<Pointer> workers;
+  for (const auto& host : hosts) workers.insert(workers.end(), host.begin(), host.end());
+  return workers;
 }
 
 }  // namespace
@@ -72,8 +95,8 @@ std::vector<Rank> Roster::FreeRanks() const {
 
 std::vector<Wish> Roster::Wishes() const {
   std::vector<Wish> wishes;
-  for (const Participant& participant : participants_) {
-    if (!participant.share) wishes.push_back(participant.wish);
+  for (const Participant* worker : WorkersByHost<const Participant*>(&participants_)) {
+    wishes.push_back(worker->wish);
   }
   wishes.resize(size_.workers);
   return wishes;
@@ -112,15 +135,33 @@ void Roster::Evict(Incarnation incarnation) {
 
 void Roster::Deal() {
   const auto ranks = Assign(Wishes(), size_.world_size);
-  size_t worker = 0;
+  size_t next = 0;
+  for (Participant* worker : WorkersByHost<Participant*>(&participants_)) {
+    worker->ranks = (*ranks)[next++];
+  }
   int share = 0;
   for (Participant& participant : participants_) {
-    if (participant.share) {
-      participant.share = share++;
-    } else {
-      participant.ranks = (*ranks)[worker++];
-    }
+    if (participant.share) participant.share = share++;
   }
+}
+
+std::string Roster::RanksOfHosts() const {
+  std::vector<std::pair<absl::string_view, std::vector<Rank>>> hosts;
+  for (const Participant* worker : Workers()) {
+    const absl::string_view name = WithoutPort(worker->address);
+    auto host = std::find_if(hosts.begin(), hosts.end(),
+                             [name](const auto& other) { return other.first == name; });
+    if (host == hosts.end()) host = hosts.insert(host, {name, {}});
+    host->second.insert(host->second.end(), worker->ranks.begin(), worker->ranks.end());
+  }
+  const size_t workers = static_cast<size_t>(WorkerCount());
+  if (hosts.size() == 1 || hosts.size() == workers) return "";
+  std::vector<std::string> texts;
+  for (auto& [host, ranks] : hosts) {
+    std::sort(ranks.begin(), ranks.end());
+    texts.push_back(absl::StrCat(NameOf(ranks), " on ", host));
+  }
+  return absl::StrJoin(texts, ", ");
 }
 
 Participant* Roster::Find(SessionId session) {

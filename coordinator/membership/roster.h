@@ -26,7 +26,8 @@ struct RunSize {
 
 // The members, and when each was last heard. Ranks are dealt again whenever a worker joins or
 // leaves before the run begins, as if missing workers had no wish. So a deal always exists, and a
-// worker's ranks are final when all workers have joined.
+// worker's ranks are final when all workers have joined. The ranks of a host are consecutive, as
+// far as wishes allow: hosts get theirs in the order in which their first workers joined.
 //
 // Pure, like Membership. A pointer is valid until its participant is removed.
 class Roster {
@@ -61,6 +62,9 @@ class Roster {
   std::vector<Participant*> Workers();
   // Returns the workers in order of joining.
   std::vector<const Participant*> WorkersAsTheyJoined() const;
+  // Returns each host's ranks in words, hosts by lowest rank, if ranks are divided over hosts of
+  // which one has several workers: "ranks 0, 1 on 10.10.1.2, rank 2 on 10.10.1.3". Empty otherwise.
+  std::string RanksOfHosts() const;
   // Returns the workers by lowest rank, then the aggregators by share.
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();
@@ -78,7 +82,7 @@ class Roster {
   int WorkerCount() const;
   void Erase(Incarnation incarnation);
   int AggregatorCount() const;
-  // Returns the wishes of the members, in order of joining, then of the missing workers.
+  // Returns the wishes of the workers by host, then of the missing workers.
   std::vector<Wish> Wishes() const;
   void Deal();
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/membership/membership.h"
 #include "tests/coordinator/membership/outcome.h"
 #include "tests/coordinator/membership/test_hello.h"
@@ -13,6 +15,7 @@ using ::gradwire::testing::All;
 using ::gradwire::testing::TestHello;
 using ::gradwire::testing::TestLayout;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -68,6 +71,73 @@ TEST_F(MembershipRanksTest, OnHello_UnevenWish_TheOtherGetsTheRest) {
   EXPECT_THAT(views.at(0).view.OwnRanks(), ElementsAre(Rank(0), Rank(1), Rank(3)));
   EXPECT_EQ(views.at(1).session, SessionId(1));
   EXPECT_THAT(views.at(1).view.OwnRanks(), ElementsAre(Rank(2)));
+}
+
+// Four workers on two hosts, which join in turn.
+class HostsOfWorkersTest : public ::testing::Test {
+ protected:
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 5;
+    config.workers = 4;
+    return config;
+  }
+
+  Outcome Hello(int worker, const std::string& host, const std::vector<int>& ranks = {}) {
+    v1::Hello hello = TestHello(worker, ranks);
+    hello.set_address(absl::StrCat(host, ":", worker));
+    return membership_.OnHello(SessionId(worker), hello, now_);
+  }
+  // Returns "port: ranks" of each worker, by lowest rank.
+  static std::string Deal(const Outcome& last) {
+    const View view = All<SendView>(last).at(0).view;
+    std::vector<std::string> workers;
+    for (const auto& member : view.members) {
+      workers.push_back(absl::StrCat(
+          member.address.substr(member.address.rfind(':') + 1), ": ",
+          absl::StrJoin(member.ranks, " ",
+                        [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); })));
+    }
+    return absl::StrJoin(workers, ", ");
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Membership membership_{Config(), now_};
+};
+
+TEST_F(HostsOfWorkersTest, OnHello_HostsInTurn_RanksOfAHostAreConsecutive) {
+  Hello(1, "10.10.1.3");
+  EXPECT_EQ(Hello(2, "10.10.1.2").why, "rank 1 (10.10.1.2:2) joined; 2 of 4 workers are present");
+  Hello(3, "10.10.1.3");
+  const Outcome last = Hello(4, "10.10.1.2");
+  EXPECT_EQ(Deal(last), "1: 0 1, 3: 2, 2: 3, 4: 4");
+  EXPECT_THAT(last.why, EndsWith("the run begins with generation 1; ranks 0, 1, 2 on 10.10.1.3, "
+                                 "ranks 3, 4 on 10.10.1.2"));
+}
+
+TEST_F(HostsOfWorkersTest, OnHello_WithWishes_TheOthersGetTheRestByHost) {
+  Hello(1, "10.10.1.3");
+  Hello(2, "10.10.1.2", {1});
+  Hello(3, "10.10.1.2");
+  const Outcome last = Hello(4, "10.10.1.3");
+  EXPECT_EQ(Deal(last), "1: 0 2, 2: 1, 4: 3, 3: 4");
+  EXPECT_THAT(last.why, EndsWith("ranks 0, 2, 3 on 10.10.1.3, ranks 1, 4 on 10.10.1.2"));
+}
+
+TEST_F(HostsOfWorkersTest, OnHello_AnotherHostForEach_OrderOfJoining) {
+  Hello(1, "[fd00::3]");
+  Hello(2, "[fd00::2]");
+  Hello(3, "[fd00::1]");
+  const Outcome last = Hello(4, "[fd00::4]");
+  EXPECT_EQ(Deal(last), "1: 0 1, 2: 2, 3: 3, 4: 4");
+  EXPECT_THAT(last.why, EndsWith("the run begins with generation 1"));
+}
+
+TEST_F(HostsOfWorkersTest, OnHello_OneHost_OrderOfJoining) {
+  for (const int worker : {2, 4, 3}) Hello(worker, "10.10.1.2");
+  const Outcome last = Hello(1, "10.10.1.2");
+  EXPECT_EQ(Deal(last), "2: 0 1, 4: 2, 3: 3, 1: 4");
+  EXPECT_THAT(last.why, EndsWith("the run begins with generation 1"));
 }
 
 TEST_F(MembershipRanksTest, OnHello_AfterSomebodyWithAWishLeft_ItsRanksAreDealtAnew) {

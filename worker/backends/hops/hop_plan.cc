@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/address.h"
+
 namespace gradwire {
 
 Places::Places(int world_size) : workers_(static_cast<size_t>(world_size)) {
@@ -17,8 +19,7 @@ Places::Places(const View& view)
     : workers_(static_cast<size_t>(view.world_size)), hosts_(workers_) {
   std::map<std::string, int> numbers;  // of hosts
   for (size_t i = 0; i < view.members.size(); ++i) {
-    const std::string& address = view.members[i].address;
-    const std::string host = address.substr(0, address.rfind(':'));
+    const std::string host(WithoutPort(view.members[i].address));
     const int number = numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second;
     for (const Rank rank : view.members[i].ranks) {
       workers_[static_cast<size_t>(rank.value())] = static_cast<int>(i);
