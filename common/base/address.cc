@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/plain_text.h"
 
 namespace gradwire {
@@ -59,7 +60,8 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
 }
 
 absl::string_view WithoutPort(absl::string_view address) {
-  return address.substr(0, address.rfind(':'));
+  if (absl::ConsumePrefix(&address, "[")) return address.substr(0, address.find(']'));
+  return address.substr(0, address.find(':'));
 }
 
 std::string ToString(const HostPort& address) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/token.h"
 
@@ -27,11 +28,6 @@ namespace {
 // RFC 6761, 6762, 8375, and domains of clusters.
 constexpr absl::string_view kPrivateDomains[] = {".local", ".localhost", ".internal", ".home.arpa",
                                                  ".test",  ".svc",       ".cluster"};
-
-absl::string_view WithoutPort(absl::string_view host) {
-  if (absl::ConsumePrefix(&host, "[")) return host.substr(0, host.find(']'));
-  return host.substr(0, host.find(':'));
-}
 
 bool IsNumeric(const std::string& name) {
   unsigned char address[16];

@@ -16,6 +16,13 @@ TEST(ParseHostPort, Ipv4_IsTakenApart) {
   EXPECT_EQ(address.port, 29400);
 }
 
+TEST(WithoutPort, AnyForm_TheHost) {
+  EXPECT_EQ(WithoutPort("10.10.1.2:4711"), "10.10.1.2");
+  EXPECT_EQ(WithoutPort("[fd00::1]:29400"), "fd00::1");
+  EXPECT_EQ(WithoutPort("[fd00::1]"), "fd00::1");
+  EXPECT_EQ(WithoutPort("localhost"), "localhost");
+}
+
 TEST(ParseHostPort, Ipv6_LosesItsBrackets) {
   const HostPort address = ParseHostPort("[fd00::1]:0").value();
   EXPECT_EQ(address.host, "fd00::1");
