@@ -93,7 +93,12 @@ Outcome Membership::Refuse(SessionId session, absl::string_view who,
 Outcome Membership::Welcome(Incarnation incarnation) {
   reason_ = roster_.Count();
   Outcome outcome;
-  outcome.why = absl::StrCat(Describe(*roster_.Find(incarnation)), " joined; ", reason_);
+  const Participant& member = *roster_.Find(incarnation);
+  const bool has_ranks =
+      member.share || !member.wish.empty();  // others get them when all are there
+  outcome.why =
+      absl::StrCat(has_ranks ? Describe(member) : absl::StrCat("a worker at ", member.address),
+                   " joined; ", reason_);
   FormIfComplete(&outcome);
   return outcome;
 }
@@ -106,9 +111,8 @@ void Membership::FormIfComplete(Outcome* outcome) {
   seals_ = WhyNotSeal().empty();
   SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
-  // The lines on those who joined have the ranks that they would have got until then.
-  const std::string hosts = roster_.RanksOfHosts();
-  if (!hosts.empty()) outcome->Say(hosts);
+  const std::string dealt = roster_.DealtRanks();
+  if (!dealt.empty()) outcome->Say(dealt);
 }
 
 std::string Membership::WhyNotSeal() const {

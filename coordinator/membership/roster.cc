@@ -145,21 +145,12 @@ void Roster::Deal() {
   }
 }
 
-std::string Roster::RanksOfHosts() const {
-  std::vector<std::pair<absl::string_view, std::vector<Rank>>> hosts;
-  for (const Participant* worker : Workers()) {
-    const absl::string_view name = WithoutPort(worker->address);
-    auto host = std::find_if(hosts.begin(), hosts.end(),
-                             [name](const auto& other) { return other.first == name; });
-    if (host == hosts.end()) host = hosts.insert(host, {name, {}});
-    host->second.insert(host->second.end(), worker->ranks.begin(), worker->ranks.end());
-  }
-  const size_t workers = static_cast<size_t>(WorkerCount());
-  if (hosts.size() == 1 || hosts.size() == workers) return "";
+std::string Roster::DealtRanks() const {
   std::vector<std::string> texts;
-  for (auto& [host, ranks] : hosts) {
-    std::sort(ranks.begin(), ranks.end());
-    texts.push_back(absl::StrCat(NameOf(ranks), " on ", host));
+  for (const Participant* worker : Workers()) {
+    if (!worker->wish.empty()) continue;
+    texts.push_back(absl::StrCat(NameOf(worker->ranks), worker->ranks.size() > 1 ? " are " : " is ",
+                                 worker->address));
   }
   return absl::StrJoin(texts, ", ");
 }

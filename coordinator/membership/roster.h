@@ -62,9 +62,9 @@ class Roster {
   std::vector<Participant*> Workers();
   // Returns the workers in order of joining.
   std::vector<const Participant*> WorkersAsTheyJoined() const;
-  // Returns each host's ranks in words, hosts by lowest rank, if ranks are divided over hosts of
-  // which one has several workers: "ranks 0, 1 on 10.10.1.2, rank 2 on 10.10.1.3". Empty otherwise.
-  std::string RanksOfHosts() const;
+  // Returns "rank 0 is 10.10.1.2:4711, ranks 1, 2 are 10.10.1.3:4711" for the workers without a
+  // wish.
+  std::string DealtRanks() const;
   // Returns the workers by lowest rank, then the aggregators by share.
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();

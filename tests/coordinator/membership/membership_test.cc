@@ -18,7 +18,7 @@ using MembershipTest = testing::MembershipFixture;
 TEST_F(MembershipTest, OnHello_FirstWorker_WaitsForMore) {
   const Outcome outcome = Hello(1);
   EXPECT_THAT(outcome.actions, IsEmpty());
-  EXPECT_EQ(outcome.why, "rank 0 (10.10.1.2:1) joined; 1 of 3 workers are present");
+  EXPECT_EQ(outcome.why, "a worker at 10.10.1.2:1 joined; 1 of 3 workers are present");
 }
 
 TEST_F(MembershipTest, OnHello_LastWorker_FormsRunBeforeAnyViewIsSent) {
