@@ -94,8 +94,8 @@ Outcome Membership::Welcome(Incarnation incarnation) {
   reason_ = roster_.Count();
   Outcome outcome;
   const Participant& member = *roster_.Find(incarnation);
-  const bool has_ranks =
-      member.share || !member.wish.empty();  // others get them when all are there
+  // A worker without a wish gets its ranks when all are present.
+  const bool has_ranks = member.share || !member.wish.empty();
   outcome.why =
       absl::StrCat(has_ranks ? Describe(member) : absl::StrCat("a worker at ", member.address),
                    " joined; ", reason_);
