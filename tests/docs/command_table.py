@@ -83,6 +83,7 @@ LINES = {
     ("docs/results.md", "gradwire bench training --workers 4 --dataset synthetic"): MINUTES,
     ("docs/results.md", "gradwire launch --hostfile"): HOSTS,
     ("docs/results.md", "D=/usr/lib"): MISSING,
+    ("docs/results.md", "bench/recovery.py"): ELSEWHERE,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model small --dataset fashion"): EXTENSION,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model lenet --dataset stripes"): EXTENSION,
     ("docs/extending.md", "mkdir digits"): EXTENSION,
@@ -118,7 +119,6 @@ EVERYWHERE = [
     (r"--batch-size \d+", "--batch-size 8"), (r"--sizes [\w,]+", "--sizes 4096"),
     (r"--rounds \d+", "--rounds 1"), (r"--warmup \d+", "--warmup 1"),
     (r"--linger-seconds \d+", "--linger-seconds 0"),
-    (r"--kills \d+(.*?)(?: --train-seconds \d+)?$", r"--kills 1\1 --train-seconds 1"),
     (r"--seeds 0:\d+", "--seeds 0:20"), (r"--model vgg11(?=.*--dataset)", "--model lenet"),
     (r"GRADWIRE_FLIPS=\d+", "GRADWIRE_FLIPS=10"),
     (r"\b10\.10\.1\.1\b", "@HOST@"), (r"\b10\.10\.1\.2\b", "127.0.0.1"),
@@ -182,12 +182,12 @@ CHANGES = {
                "  build/bin/gradwire launch --workers 2 --summary ${part%:*}.json -- --sync ${part#*:} "
                "--dataset synthetic\ndone\n"), (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
     ("docs/tasks/host-died.md", "build/bin/gradwire launch --workers 3 --metrics"): [
-        (r"--iterations 2", "--iterations 1000"), (r"\Z", BEHIND)],
+        (r"--iterations 2", "--iterations 500"), (r"\Z", BEHIND)],
     ("docs/tasks/host-died.md", "build/bin/gradwire status"): [
         (r"^(.*status \S+)$", r"once trains \1"),
         (r"\bPID\b", f"$({STATUS} | awk '$1 == 2 {{print $NF}}')")],
     ("docs/tasks/host-died.md", "build/bin/gradwire launch --workers 3 --summary"): [
-        (r"\A", "all\n"), (r"--iterations 2", "--iterations 1000"),
+        (r"\A", "all\n"), (r"--iterations 2", "--iterations 500"),
         (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
     ("docs/tasks/slow-run.md", "build/bin/gradwire launch --workers 3 --metrics"): [
         (r"--iterations 2", "--iterations 300"), (r"\Z", BEHIND)],

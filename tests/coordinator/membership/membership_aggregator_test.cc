@@ -56,6 +56,11 @@ TEST_F(MembershipAggregatorTest, OnOffer_LastOne_AllGetTheViewWithAddresses) {
   EXPECT_EQ(views[2].view.aggregator, 1);
 }
 
+TEST_F(MembershipAggregatorTest, OnOffer_First_ItsShareIsNamed) {
+  EXPECT_EQ(Offer(kAggregator, "10.10.1.11:1").why,
+            "aggregator 0 (10.10.1.11:1) joined; 0 of 1 workers and 1 of 2 aggregators are present");
+}
+
 TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
   const Outcome outcome = Hello();
   EXPECT_TRUE(outcome.actions.empty());
