@@ -57,8 +57,9 @@ TEST_F(MembershipAggregatorTest, OnOffer_LastOne_AllGetTheViewWithAddresses) {
 }
 
 TEST_F(MembershipAggregatorTest, OnOffer_First_ItsShareIsNamed) {
-  EXPECT_EQ(Offer(kAggregator, "10.10.1.11:1").why,
-            "aggregator 0 (10.10.1.11:1) joined; 0 of 1 workers and 1 of 2 aggregators are present");
+  EXPECT_EQ(
+      Offer(kAggregator, "10.10.1.11:1").why,
+      "aggregator 0 (10.10.1.11:1) joined; 0 of 1 workers and 1 of 2 aggregators are present");
 }
 
 TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
