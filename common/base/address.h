@@ -26,8 +26,8 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 // Returns "10.10.1.1:29400", with brackets around an IPv6 address.
 std::string ToString(const HostPort& address);
 
-// Returns the host of "10.10.1.2:4711", "[fd00::1]:29400" or "localhost", without brackets and port.
-// Workers whose addresses have the same host are on one host.
+// Returns the host of "10.10.1.2:4711", "[fd00::1]:29400" or "localhost", without brackets and
+// port. Workers whose addresses have the same host are on one host.
 absl::string_view WithoutPort(absl::string_view address);
 
 // Returns true for 127.*, ::1 and localhost: other hosts cannot reach these addresses.

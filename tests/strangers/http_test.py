@@ -36,7 +36,7 @@ class HttpTest(strangers.StrangersTest):
             self.connect().sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         seconds = self.healthz()
         print(f"\n/healthz beside 100 half requests: {seconds:.3f} s")
-        self.assertLess(seconds, 1.5)  # it waits 2 s for a whole request
+        self.assertLess(seconds, 0.5)
 
     def test_slow_requests_do_not_hold_up_others(self):
         slow = [self.connect() for _ in range(300)]
@@ -49,7 +49,7 @@ class HttpTest(strangers.StrangersTest):
                     pass  # it was closed
             times.append(self.healthz())
         print(f"\n/healthz beside 300 slow requests: {max(times):.3f} s at most")
-        self.assertLess(sorted(times)[len(times) // 2], 1)
+        self.assertLess(sorted(times)[len(times) // 2], 0.1)
 
     def test_request_that_is_never_finished_is_ended(self):
         connection = self.connect()
