@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -29,22 +30,12 @@ constexpr uint64_t kChunkBytes = 1 << 20;
 
 using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
 
-std::string RandomFloats(size_t count, std::mt19937* random) {
-  std::normal_distribution<float> normal;
-  std::string bytes(4 * count, '\0');
-  for (size_t i = 0; i < count; ++i) {
-    const float value = normal(*random);
-    std::memcpy(&bytes[4 * i], &value, 4);
-  }
-  return bytes;
-}
-
 Data MakeData(const std::vector<BucketSpec>& buckets, int world_size, uint64_t seed) {
   std::mt19937 random(seed);
   Data data(world_size);
   for (auto& rank : data) {
     for (const BucketSpec& bucket : buckets) {
-      rank.push_back(RandomFloats((bucket.bytes + 3) / 4, &random).substr(0, bucket.bytes));
+      rank.push_back(testing::RandomFloatBytes(bucket.bytes, &random));
     }
   }
   return data;

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "common/compress/codec.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 #include "worker/backends/compressors.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
@@ -38,11 +37,8 @@ const std::vector<BucketSpec>& Buckets() {
 }
 
 Floats TermOf(int step, int rank, size_t bucket) {
-  std::mt19937 random(10000 * step + 100 * rank + bucket);
-  std::normal_distribution<float> normal;
-  Floats values((Buckets()[bucket].bytes + 3) / sizeof(float));
-  for (float& value : values) value = normal(random);
-  return values;
+  return testing::RandomFloats((Buckets()[bucket].bytes + 3) / sizeof(float),
+                               static_cast<uint32_t>(10000 * step + 100 * rank + bucket));
 }
 
 std::string BytesOf(const Floats& values, size_t bucket) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <future>
 #include <iostream>
@@ -24,6 +23,7 @@
 #include "coordinator/membership/membership_service.h"
 #include "tests/cluster/backend_cluster.h"
 #include "tests/support/flipping_proxy.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
@@ -51,15 +51,10 @@ struct Way {
 // By rank and bucket.
 std::vector<std::vector<std::string>> MakeTerms(const std::vector<BucketSpec>& buckets, int step) {
   std::mt19937 random(static_cast<uint32_t>(step + 1));
-  std::normal_distribution<float> normal;
   std::vector<std::vector<std::string>> terms(kWorldSize);
   for (auto& of_rank : terms) {
     for (const BucketSpec& bucket : buckets) {
-      std::string& bytes = of_rank.emplace_back(bucket.bytes, '\0');
-      for (size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
-        const float value = normal(random);
-        std::memcpy(&bytes[i], &value, sizeof(value));
-      }
+      of_rank.push_back(testing::RandomFloatBytes(bucket.bytes, &random));
     }
   }
   return terms;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 #include <random>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire::hosts_test {
 namespace {
@@ -33,13 +33,10 @@ struct Layout {
 
 Data RandomData(const std::vector<BucketSpec>& buckets, int world_size) {
   std::mt19937 random(7);
-  std::normal_distribution<float> normal;
   Data data(static_cast<size_t>(world_size));
   for (auto& rank : data) {
     for (const BucketSpec& bucket : buckets) {
-      std::vector<float> values(bucket.bytes / 4);
-      for (float& value : values) value = normal(random);
-      rank.emplace_back(reinterpret_cast<const char*>(values.data()), bucket.bytes);
+      rank.push_back(testing::RandomFloatBytes(bucket.bytes, &random));
     }
   }
   return data;

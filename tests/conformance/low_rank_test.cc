@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 #include "worker/backends/low_rank_exchange.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
@@ -47,11 +47,8 @@ std::vector<BucketSpec> WholeSpecs() {
 }
 
 Floats TermOf(uint64_t step, int rank, size_t bucket) {
-  std::mt19937 random(static_cast<unsigned>(10000 * step + 100 * rank + bucket));
-  std::normal_distribution<float> normal;
-  Floats values(WholeSpecs()[bucket].bytes / sizeof(float));
-  for (float& value : values) value = normal(random);
-  return values;
+  return testing::RandomFloats(WholeSpecs()[bucket].bytes / sizeof(float),
+                               static_cast<uint32_t>(10000 * step + 100 * rank + bucket));
 }
 
 absl::Span<uint8_t> BytesOf(Floats* values) {

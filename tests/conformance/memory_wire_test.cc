@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire::memory_wire_test {
 namespace {
@@ -35,12 +36,10 @@ const std::vector<BucketSpec>& Buckets() {
 
 Data DataOf(int world_size, float scale, const std::vector<BucketSpec>& buckets = Buckets()) {
   std::mt19937 random(world_size);
-  std::normal_distribution<float> normal(0, scale);
   Data data(world_size);
   for (auto& rank : data) {
     for (const BucketSpec& bucket : buckets) {
-      std::vector<float> values(bucket.bytes / 4 + 1);
-      for (float& value : values) value = normal(random);
+      const auto values = testing::RandomFloats(bucket.bytes / 4 + 1, &random, scale);
       rank.emplace_back(reinterpret_cast<const char*>(values.data()), bucket.bytes);
     }
   }

@@ -9,6 +9,7 @@
 #include "common/fold/blocks.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
@@ -24,11 +25,8 @@ float Rounded(float value, v1::DType wire) {
 
 std::vector<Values> RandomTerms(int world_size, size_t count) {
   std::mt19937 random(5);
-  std::normal_distribution<float> normal(0, 10);
-  std::vector<Values> terms(world_size, Values(count));
-  for (Values& rank : terms) {
-    for (float& value : rank) value = normal(random);
-  }
+  std::vector<Values> terms(world_size);
+  for (Values& rank : terms) rank = testing::RandomFloats(count, &random, 10);
   return terms;
 }
 

@@ -10,12 +10,16 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import command_table as table
 from command_blocks import (OURS, SHELL, SOURCE, command_blocks, first_words, invocations, program,
                             raw_blocks)
+
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from cifar_files import write_cifar10  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("GRADWIRE_BIN_DIR", SOURCE / "build/bin")).resolve()
 OUTSIDE = re.compile(r"(?:^|[\s\"'=:>])(?:~/|\$HOME|/(?:etc|home|opt|proj|shared|srv|var)/)")
@@ -77,17 +81,6 @@ def script_of(block, commands, host):
     return text.replace("@HOST@", host)
 
 
-def write_cifar10(folder):
-    """CIFAR-10's binary files, with a few images: a label and 3,072 pixels each."""
-    folder.mkdir()
-    records = b"".join(bytes([i % 10]) + bytes((25 * i + p) % 256 for p in range(3072))
-                       for i in range(120))
-    for name in [*(f"data_batch_{batch}" for batch in range(1, 6)), "test_batch"]:
-        (folder / f"{name}.bin").write_bytes(records)
-    (folder / "batches.meta.txt").write_text("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\n"
-                                             "horse\nship\ntruck\n")
-
-
 def scratch_checkout(folder):
     """What commands find beside them: the checkout's folders, build/ with the programs, data and a
     program of one's own."""
@@ -96,7 +89,7 @@ def scratch_checkout(folder):
     (folder / "build").mkdir()
     for name in ("bin", "libexec"):
         (folder / "build" / name).symlink_to(BIN.parent / name)
-    write_cifar10(folder / "cifar10")
+    write_cifar10(folder / "cifar10", trained=600, tested=120)
     (folder / "train").write_text("#!/bin/sh\n")
     (folder / "train").chmod(0o755)
 

@@ -7,17 +7,19 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 import urllib.request
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cifar_files import write_cifar10  # noqa: E402
+
 BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 STEPS = 40
 RUN = ["--model", "lenet", "--dataset", "synthetic", "--seed", "744", "--batch-size", "4",
        "--threads", "1", "--iterations", str(STEPS), "--print-every", "1"]
-EVALUATED = ["--sync", "ddp", "--evaluate", "--evaluate-every", "1", "--batch-size", "1000",
-             "--iterations", "26"]
 SECONDS = 120
 
 
@@ -161,28 +163,6 @@ class KillTest(LaunchedTest):
         run.signal(3, signal.SIGKILL)
         self.assert_same(run, expected)
 
-    def test_killed_while_evaluations_are_shared(self):
-        expected = undisturbed(*EVALUATED)
-        run = Run(*EVALUATED)
-        run.until(r"^\[rank 0\] epoch 1/.*: loss")
-        run.signal(3, signal.SIGKILL)
-        self.assert_same(run, expected)
-
-    def test_loss_some_steps_after_an_evaluation_has_not_cost_what_is_before_its_step(self):
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        run = Run(*EVALUATED, "--log-jsonl", folder / "rank{rank}.jsonl")
-        run.until(r"^\[rank 0\] epoch 1/.*: loss")
-        for _ in range(3):
-            run.until(r"^\[rank 0\] epoch 2/.* iteration ")
-        run.signal(3, signal.SIGKILL)
-        self.assert_same(run, undisturbed(*EVALUATED))
-        lines = [json.loads(line) for line in (folder / "rank0.jsonl").read_text().splitlines()]
-        recovery, = (line for line in lines if line.get("kind") == "recovery")
-        # The one before it may end after it has begun.
-        before, = (line for line in lines
-                   if "kind" not in line and line["step"] == recovery["first_step"] - 2)
-        self.assertGreater(recovery["gone_on"] - recovery["seconds_lost"], before["time"])
-
     def test_loss_is_told_by_summary_table_log_and_trace(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -255,6 +235,38 @@ class KillTest(LaunchedTest):
         run.signal(2, signal.SIGKILL)
         self.assertEqual(run.end(), 137, run.text)
         self.assertIn("3 workers are left, expected 4 or more", run.text)
+
+
+class EvaluationTest(LaunchedTest):
+    @classmethod
+    def setUpClass(cls):
+        data = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()), "cifar10")
+        # Two epochs of 13 iterations. An evaluation takes so long that a worker is lost meanwhile.
+        write_cifar10(data, trained=1000, tested=10000)
+        cls.words = ("--sync", "ddp", "--dataset", "cifar10", "--data-dir", str(data), "--batch-size", "20",
+                     "--iterations", "26", "--evaluate", "--evaluate-every", "1")
+
+    def test_killed_while_evaluations_are_shared(self):
+        expected = undisturbed(*self.words)
+        run = Run(*self.words)
+        run.until(r"^\[rank 0\] epoch 1/.*: loss")
+        run.signal(3, signal.SIGKILL)
+        self.assert_same(run, expected)
+
+    def test_loss_some_steps_after_an_evaluation_has_not_cost_what_is_before_its_step(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        run = Run(*self.words, "--log-jsonl", folder / "rank{rank}.jsonl")
+        run.until(r"^\[rank 0\] epoch 1/.*: loss")
+        for _ in range(3):
+            run.until(r"^\[rank 0\] epoch 2/.* iteration ")
+        run.signal(3, signal.SIGKILL)
+        self.assert_same(run, undisturbed(*self.words))
+        lines = [json.loads(line) for line in (folder / "rank0.jsonl").read_text().splitlines()]
+        recovery, = (line for line in lines if line.get("kind") == "recovery")
+        # The one before it may end after it has begun.
+        before, = (line for line in lines
+                   if "kind" not in line and line["step"] == recovery["first_step"] - 2)
+        self.assertGreater(recovery["gone_on"] - recovery["seconds_lost"], before["time"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """The statements of all experiments, `gradwire experiment claims`, and that each can be decided in
-both ways."""
+both ways, for which this runs the other tests of its folder."""
 import contextlib
 import io
 import json
@@ -33,8 +33,8 @@ def verdicts_of_tests():
     modules = [file.stem for file in HERE.glob("*_test.py") if file != pathlib.Path(__file__)]
     with mock.patch.object(study, "judge", recording):
         suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
-        result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
-    return found, [name for name, _ in result.errors + result.failures]
+        result = unittest.TextTestRunner(verbosity=2).run(suite)
+    return found, [str(test) for test, _ in result.errors + result.failures]
 
 
 class Verdicts(unittest.TestCase):

@@ -1,11 +1,11 @@
 #include "tests/common/aggregation/test_terms.h"
 
-#include <cstring>
 #include <memory>
 #include <random>
 #include <utility>
 
 #include "common/fold/fold.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
@@ -29,13 +29,7 @@ TestTerms::TestTerms(std::vector<BucketSpec> buckets, uint64_t chunk_bytes)
 
 std::string TestTerms::Of(int rank, int bucket, int salt) const {
   std::mt19937 random(100 * rank + 10 * bucket + salt);
-  std::normal_distribution<float> normal;
-  std::string bytes(buckets[bucket].bytes + 3, '\0');
-  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-    const float value = normal(random);
-    std::memcpy(&bytes[i], &value, 4);
-  }
-  return bytes.substr(0, buckets[bucket].bytes);
+  return testing::RandomFloatBytes(buckets[bucket].bytes, &random);
 }
 
 Chunk TestTerms::MakeChunk(uint64_t step, int rank, int bucket, uint64_t offset, int salt) const {

@@ -14,23 +14,17 @@
 
 #include "absl/strings/str_replace.h"
 #include "common/fold/kernels.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
+using testing::RandomFloats;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> Normal(size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
 
 class CodecTest : public ::testing::Test {
  protected:
@@ -52,7 +46,7 @@ class CodecTest : public ::testing::Test {
   Totals SendAll(Compressor* compressor, size_t count, int steps) const {
     Totals totals = {std::vector<double>(count), std::vector<double>(count)};
     for (int step = 0; step < steps; ++step) {
-      const std::vector<float> term = Normal(count, 100 + step);
+      const std::vector<float> term = RandomFloats(count, 100 + step);
       const std::vector<float> got = Decoded(compressor->Encode(Step(step), 0, term), count);
       for (size_t i = 0; i < count; ++i) {
         totals.given[i] += term[i];
@@ -83,7 +77,7 @@ TEST_P(EveryCodec, Encode_ManySteps_WhatArrivedAndWhatIsLeftOutAreTheSum) {
 
 TEST_P(EveryCodec, Encode_InParts_BytesOfTheWhole) {
   const size_t unit = coding_.unit();
-  const std::vector<float> values = Normal(3 * unit + 5, 1);
+  const std::vector<float> values = RandomFloats(3 * unit + 5, 1);
   const auto whole = MakeCompressor(compression_, values.size());
   const auto parts = MakeCompressor(compression_, values.size());
   const std::vector<float> expected = Decoded(whole->Encode(Step(0), 0, values), values.size());
@@ -97,7 +91,7 @@ TEST_P(EveryCodec, Encode_InParts_BytesOfTheWhole) {
 }
 
 TEST_P(EveryCodec, State_CapturedAndRestored_NextPayloadIsTheSame) {
-  const std::vector<float> first = Normal(5000, 1), second = Normal(5000, 2);
+  const std::vector<float> first = RandomFloats(5000, 1), second = RandomFloats(5000, 2);
   const auto one = MakeCompressor(compression_, first.size());
   const auto other = MakeCompressor(compression_, first.size());
   one->Encode(Step(0), 0, first);
@@ -115,7 +109,7 @@ TEST_P(EveryCodec, Encode_OneElement_ArrivesWhole) {
 
 TEST_P(EveryCodec, Encode_NanOrInfinity_ArrivesAsOneAndIsNotKept) {
   for (const float bad : {kInf, -kInf, kNan}) {
-    std::vector<float> values = Normal(3000, 1);
+    std::vector<float> values = RandomFloats(3000, 1);
     values[1500] = bad;
     const auto compressor = MakeCompressor(compression_, values.size());
     EXPECT_FALSE(std::isfinite(Decoded(compressor->Encode(Step(0), 0, values), 3000)[1500]));
@@ -132,7 +126,7 @@ TEST_P(EveryCodec, Encode_Zeros_ArriveAsZeros) {
 
 TEST_P(EveryCodec, Decode_PayloadInPieces_SameElements) {
   const auto compressor = MakeCompressor(compression_, 5000);
-  const std::vector<uint8_t> payload = compressor->Encode(Step(0), 0, Normal(5000, 3));
+  const std::vector<uint8_t> payload = compressor->Encode(Step(0), 0, RandomFloats(5000, 3));
   const auto all = absl::MakeConstSpan(payload);
   std::vector<float> out(5000);
   coding_.Decode({all.subspan(0, 7), all.subspan(7, 0), all.subspan(7)}, absl::MakeSpan(out));
@@ -141,7 +135,7 @@ TEST_P(EveryCodec, Decode_PayloadInPieces_SameElements) {
 
 TEST_P(EveryCodec, Check_AnyLengthButItsOwn_InvalidArgument) {
   const auto compressor = MakeCompressor(compression_, 5000);
-  std::vector<uint8_t> payload = compressor->Encode(Step(0), 0, Normal(5000, 3));
+  std::vector<uint8_t> payload = compressor->Encode(Step(0), 0, RandomFloats(5000, 3));
   for (const size_t length : {size_t{0}, size_t{1}, payload.size() / 2, payload.size() - 1}) {
     const ByteSpans cut = {absl::MakeConstSpan(payload).subspan(0, length)};
     EXPECT_EQ(coding_.Check(cut, 5000).code(), absl::StatusCode::kInvalidArgument) << length;
@@ -161,7 +155,7 @@ TEST_P(EveryCodec, Check_RandomBytes_RefusedOrDecodedWithinBounds) {
 }
 
 TEST_P(EveryCodec, EncodeMean_WithItsResidual_IsTheMean) {
-  const std::vector<float> mean = Normal(9000, 4);
+  const std::vector<float> mean = RandomFloats(9000, 4);
   std::vector<float> residual(coding_.has_residual() ? mean.size() : 0);
   const std::vector<float> got =
       Decoded(coding_.EncodeMean(mean, absl::MakeSpan(residual)), mean.size());
@@ -181,7 +175,7 @@ class Int8Test : public CodecTest {
 };
 
 TEST_F(Int8Test, Encode_AnyValues_WithinHalfAStep) {
-  const std::vector<float> values = Normal(4096, 6);
+  const std::vector<float> values = RandomFloats(4096, 6);
   const auto compressor = MakeCompressor(compression_, values.size());
   const std::vector<float> got = Decoded(compressor->Encode(Step(0), 0, values), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -196,7 +190,7 @@ TEST_F(Int8Test, Encode_AnyValues_WithinHalfAStep) {
 
 TEST_F(Int8Test, Encode_Bytes_OneForAnElementAndFourForAUnit) {
   const auto compressor = MakeCompressor(compression_, 2500);
-  EXPECT_EQ(compressor->Encode(Step(0), 0, Normal(2500, 1)).size(), 2500 + 3 * 4);
+  EXPECT_EQ(compressor->Encode(Step(0), 0, RandomFloats(2500, 1)).size(), 2500 + 3 * 4);
 }
 
 TEST_F(Int8Test, Encode_ValuesTooSmallToScale_AreKeptForLater) {
@@ -207,12 +201,12 @@ TEST_F(Int8Test, Encode_ValuesTooSmallToScale_AreKeptForLater) {
 }
 
 TEST_F(Int8Test, Kernels_EveryInstructionSet_SameBits) {
-  const std::vector<float> values = Normal(1001, 10);
+  const std::vector<float> values = RandomFloats(1001, 10);
   std::vector<std::vector<int8_t>> codes;
   std::vector<std::vector<float>> residuals;
   for (const KernelSet& set : SupportedKernels()) {
     codes.emplace_back(values.size());
-    residuals.push_back(Normal(values.size(), 11));
+    residuals.push_back(RandomFloats(values.size(), 11));
     set.encode_int8(values.data(), values.size(), residuals.back().data(), codes.back().data());
     EXPECT_EQ(codes.back(), codes.front()) << set.name;
     EXPECT_EQ(residuals.back(), residuals.front()) << set.name;
@@ -238,7 +232,7 @@ class TopKTest : public CodecTest {
 };
 
 TEST_F(TopKTest, Encode_AUnit_ItsLargestArrive) {
-  std::vector<float> values = Normal(4096, 8);
+  std::vector<float> values = RandomFloats(4096, 8);
   const auto compressor = MakeCompressor(compression_, values.size());
   const std::vector<float> got = Decoded(compressor->Encode(Step(0), 0, values), values.size());
   EXPECT_EQ(NonZeros(got), 41);
@@ -275,7 +269,7 @@ TEST_F(TopKTest, Encode_Momentum_IsThatOfTheRankAndEndsWhereSent) {
 }
 
 TEST_F(TopKTest, EncodeMean_Dense_NoLongerThanTheElements) {
-  const std::vector<float> mean = Normal(4096, 9);
+  const std::vector<float> mean = RandomFloats(4096, 9);
   const std::vector<uint8_t> payload = coding_.EncodeMean(mean, {});
   EXPECT_EQ(payload.size(), 1 + 4 * mean.size());
   EXPECT_EQ(Decoded(payload, mean.size()), mean);

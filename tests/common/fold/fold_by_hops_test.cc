@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/fold/fold.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
@@ -13,11 +14,8 @@ constexpr size_t kOfFirst = 5003, kOfSecond = 77;
 
 std::vector<std::vector<float>> TermsOfHops(size_t ranks) {
   std::mt19937 random(7);
-  std::normal_distribution<float> normal(0, 10);
-  std::vector<std::vector<float>> terms(ranks, std::vector<float>(kOfFirst + kOfSecond));
-  for (auto& term : terms) {
-    for (float& value : term) value = normal(random);
-  }
+  std::vector<std::vector<float>> terms(ranks);
+  for (auto& term : terms) term = testing::RandomFloats(kOfFirst + kOfSecond, &random, 10);
   return terms;
 }
 

@@ -8,16 +8,13 @@
 
 #include "common/fold/kernels.h"
 #include "common/wire/layout.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
 
-std::vector<float> RandomValues(size_t count, uint64_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 100);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
+std::vector<float> RandomValues(size_t count, uint32_t seed) {
+  return testing::RandomFloats(count, seed, 100);
 }
 
 absl::Span<const uint8_t> BytesOf(const std::vector<float>& values) {

@@ -3,19 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
+
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
 
-std::vector<float> Normal(size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
+using testing::RandomFloats;
 
 // As the header says.
 float DotOf(const std::vector<float>& a, const std::vector<float>& b) {
@@ -32,7 +27,7 @@ float DotOf(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(Kernels, Dot_AnySet_BitsOfTheDefinition) {
   for (const size_t count : {0, 1, 7, 31, 32, 33, 64, 1000, 4097}) {
-    const std::vector<float> a = Normal(count, 1), b = Normal(count, 2);
+    const std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
     for (const KernelSet& set : SupportedKernels()) {
       EXPECT_EQ(set.dot(a.data(), b.data(), count), DotOf(a, b)) << set.name << ", " << count;
     }
@@ -41,7 +36,7 @@ TEST(Kernels, Dot_AnySet_BitsOfTheDefinition) {
 
 TEST(Kernels, AddMultiple_AnySet_BitsOfTheDefinition) {
   for (const size_t count : {0, 1, 7, 31, 64, 1000}) {
-    const std::vector<float> in = Normal(count, 1), before = Normal(count, 2);
+    const std::vector<float> in = RandomFloats(count, 1), before = RandomFloats(count, 2);
     for (const KernelSet& set : SupportedKernels()) {
       std::vector<float> out = before;
       set.add_multiple(in.data(), count, 0.3f, out.data());

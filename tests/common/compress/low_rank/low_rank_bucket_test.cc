@@ -8,25 +8,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
+
+#include "tests/support/random_floats.h"
 
 namespace gradwire::low_rank_bucket_test {
 namespace {
 
 using ::testing::Each;
+using testing::RandomFloats;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 using Floats = std::vector<float>;
-
-Floats Normal(size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  Floats values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
 
 Floats MeanOf(const std::vector<Floats>& all) {
   Floats mean(all[0].size());
@@ -83,7 +77,7 @@ class Ranks {
 std::vector<Floats> GradientsOf(const Ranks& ranks, size_t count, unsigned seed) {
   std::vector<Floats> gradients;
   for (size_t i = 0; i < count; ++i) {
-    gradients.push_back(Normal(ranks.layout.size, 100 * seed + static_cast<unsigned>(i)));
+    gradients.push_back(RandomFloats(ranks.layout.size, 100 * seed + static_cast<unsigned>(i)));
   }
   return gradients;
 }
@@ -148,8 +142,8 @@ TEST(LowRankBucket, OneStep_LeftIsOrthonormal) {
 TEST(LowRankBucket, MatrixOfThatRank_IsExact) {
   Ranks ranks({{40, 50}}, 2, 2);
   for (unsigned step = 0; step < 3; ++step) {
-    const Floats a = Product(Normal(40, step), Normal(50, 10 + step));
-    const Floats b = Product(Normal(40, 20 + step), Normal(50, 30 + step));
+    const Floats a = Product(RandomFloats(40, step), RandomFloats(50, 10 + step));
+    const Floats b = Product(RandomFloats(40, 20 + step), RandomFloats(50, 30 + step));
     ExpectNear(ranks.Step(step, {a, b}), MeanOf({a, b}), 1e-4);
   }
   EXPECT_THAT(ranks.MeanResidual(), Each(::testing::FloatNear(0, 1e-4)));
@@ -164,7 +158,7 @@ TEST(LowRankBucket, RankOfTheSmallerSide_IsExact) {
     layout.left_size *= 3;
     layout.right_size *= 3;
     LowRankBucket bucket(&layout, Bucket(0), 1);
-    const Floats gradient = Normal(600, 5);
+    const Floats gradient = RandomFloats(600, 5);
     bucket.Project(0, gradient);
     std::copy(bucket.left(0).begin(), bucket.left(0).end(), bucket.left_mean().begin());
     bucket.ProjectBack();
@@ -193,13 +187,13 @@ TEST(LowRankBucket, EmptyBucketAndOneElement_AreFine) {
 TEST(LowRankBucket, ZerosAtFirst_LaterGradientsArrive) {
   Ranks ranks({{40, 50}}, 1, 1);
   EXPECT_THAT(ranks.Step(0, {Floats(2000)}), Each(0.0f));
-  const Floats gradient = Product(Normal(40, 1), Normal(50, 2));
+  const Floats gradient = Product(RandomFloats(40, 1), RandomFloats(50, 2));
   ExpectNear(ranks.Step(1, {gradient}), gradient, 1e-5);
 }
 
 TEST(LowRankBucket, TinyGradients_DoNotVanish) {
   Ranks ranks({{40, 50}}, 1, 1);
-  Floats gradient = Product(Normal(40, 1), Normal(50, 2));
+  Floats gradient = Product(RandomFloats(40, 1), RandomFloats(50, 2));
   for (float& value : gradient) value *= 1e-30f;
   for (unsigned step = 0; step < 3; ++step) {
     ExpectNear(ranks.Step(step, {gradient}), gradient, 1e-34);
@@ -223,7 +217,7 @@ TEST(LowRankBucket, NanOrInfinity_MatrixIsNanAndNothingIsKept) {
 
 TEST(LowRankBucket, PlainNan_ArrivesAsOneAlone) {
   Ranks ranks({{40, 50}, {5}}, 2, 1);
-  Floats gradient = Normal(2005, 1);
+  Floats gradient = RandomFloats(2005, 1);
   gradient[2002] = kNan;
   const Floats got = ranks.Step(0, {gradient});
   EXPECT_TRUE(std::isnan(got[2002]));

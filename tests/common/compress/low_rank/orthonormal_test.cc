@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 #include "common/compress/low_rank/low_rank_bucket.h"
+#include "tests/support/random_floats.h"
 
 namespace gradwire {
 namespace {
@@ -16,11 +16,7 @@ constexpr uint64_t kLength = 300;
 using Vectors = std::vector<float>;
 
 Vectors Normal(size_t count, float scale) {
-  std::mt19937 engine(7);
-  std::normal_distribution<float> normal(0, scale);
-  Vectors values(count * kLength);
-  for (float& value : values) value = normal(engine);
-  return values;
+  return testing::RandomFloats(count * kLength, 7, scale);
 }
 
 double Product(const Vectors& vectors, size_t i, size_t j) {
