@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/ddp/flat_gradient.h"
 
 namespace gradwire {
 namespace {
@@ -30,10 +31,6 @@ absl::StatusOr<int64_t> ElementsOf(torch::IntArrayRef sizes) {
 torch::Tensor TensorIn(const Exchange::Memory& memory, torch::IntArrayRef sizes) {
   if (memory.bytes.empty()) return torch::zeros(sizes);
   return torch::from_blob(memory.bytes.data(), sizes, [owner = memory.owner](void*) {});
-}
-
-absl::Span<uint8_t> BytesIn(const torch::Tensor& tensor) {
-  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace
@@ -70,7 +67,7 @@ AllocatedTensors::Entry* AllocatedTensors::Find(const torch::Tensor& tensor) {
 }
 
 absl::Status AllocatedTensors::Average(Entry* entry) {
-  const WholeBucket bucket = {BytesIn(entry->mean), {{member_->rank(), BytesIn(entry->tensor)}}};
+  const WholeBucket bucket = {BytesOf(entry->mean), {{member_->rank(), BytesOf(entry->tensor)}}};
   WholeStep step(&member_->exchange(), entry->layout, entry->next, {&bucket, 1},
                  member_->StepDeadline());
   ++entry->next;

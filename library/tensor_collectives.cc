@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/wire/chunk.h"
+#include "worker/ddp/flat_gradient.h"
 
 namespace gradwire {
 
@@ -227,10 +228,6 @@ namespace {
 // instead of W.
 constexpr size_t kFoldedBytes = 256 << 10;
 constexpr uint64_t kAskSignature = 1;
-
-absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
-  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
-}
 
 uint64_t SignatureOf(absl::string_view operation, const torch::Tensor& tensor) {
   const std::string text =

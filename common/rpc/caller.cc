@@ -20,7 +20,7 @@ namespace gradwire {
 namespace {
 
 constexpr char kIncarnationKey[] = "gradwire-incarnation";
-constexpr size_t kMost = 200;  // longest text of a caller in a message
+constexpr size_t kMostOfCaller = 200;  // characters of its text in a message
 
 // Returns none if the caller sends no valid id.
 absl::optional<Incarnation> Said(const grpc::ServerContext& context) {
@@ -75,8 +75,8 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
     if (IsNameOf(names.back(), parsed->host)) return absl::OkStatus();
   }
   return absl::PermissionDeniedError(absl::StrCat(
-      "got ", WithoutControls(Shortened(address, kMost)), ", but the caller's certificate is for ",
-      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)),
+      "got ", WithoutControls(Shortened(address, kMostOfCaller)), ", but the caller's certificate is for ",
+      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMostOfCaller)),
       "; expected an address in that certificate (--advertise)"));
 }
 

@@ -15,6 +15,11 @@
 
 namespace gradwire {
 
+// The memory of a tensor, which must be contiguous and on the CPU.
+inline absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
+  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
 // The exchange whose memory a FlatGradient takes, if it offers some.
 struct MemoryLender {
   Exchange* exchange = nullptr;  // null: the process's own memory

@@ -8,10 +8,6 @@
 namespace gradwire {
 namespace {
 
-absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
-  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
 // Returns what is wrong with `tensor`; empty if it can be used.
 std::string WhatIsWrong(const torch::Tensor& tensor) {
   if (!tensor.device().is_cpu()) return absl::StrCat("on ", tensor.device().str());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/ddp/flat_gradient.h"
 
 namespace gradwire {
 namespace {
@@ -32,10 +33,6 @@ void ForEach(const std::vector<torch::Tensor>& tensors, const torch::Tensor& fla
     use(tensor, flat.narrow(0, first, tensor.numel()).view(tensor.sizes()));
     first += tensor.numel();
   }
-}
-
-absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
-  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace

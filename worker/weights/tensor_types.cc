@@ -5,7 +5,7 @@
 namespace gradwire {
 namespace {
 
-constexpr std::pair<TensorType, torch::ScalarType> kTypes[] = {
+constexpr std::pair<TensorType, torch::ScalarType> kTensorTypes[] = {
     {TensorType::kFloat64, torch::kDouble}, {TensorType::kFloat32, torch::kFloat},
     {TensorType::kFloat16, torch::kHalf},   {TensorType::kBfloat16, torch::kBFloat16},
     {TensorType::kInt64, torch::kLong},     {TensorType::kInt32, torch::kInt},
@@ -14,10 +14,10 @@ constexpr std::pair<TensorType, torch::ScalarType> kTypes[] = {
 
 }  // namespace
 
-torch::ScalarType ToTorch(TensorType type) { return kTypes[static_cast<int>(type)].second; }
+torch::ScalarType ToTorch(TensorType type) { return kTensorTypes[static_cast<int>(type)].second; }
 
 absl::optional<TensorType> FromTorch(torch::ScalarType type) {
-  for (const auto& [stored, scalar] : kTypes) {
+  for (const auto& [stored, scalar] : kTensorTypes) {
     if (scalar == type) return stored;
   }
   return absl::nullopt;

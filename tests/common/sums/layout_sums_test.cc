@@ -15,13 +15,13 @@
 namespace gradwire {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pointee;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pointee;
+using ::testing::SizeIs;
 
 // Three ranks, a bucket of floats and one of rank 2's bytes, a piece each.
-class LayoutSumsTest : public testing::Test {
+class LayoutSumsTest : public ::testing::Test {
  protected:
   LayoutSumsTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES, Rank(2)}}, 4096),

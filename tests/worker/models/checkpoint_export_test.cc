@@ -19,7 +19,7 @@ namespace {
 using testing::AskOracle;
 using testing::TempDir;
 
-constexpr double kRate = 0.05;
+constexpr double kLearningRate = 0.05;
 constexpr int kSteps = 5;
 
 struct TestBatch {
@@ -53,7 +53,7 @@ class Training {
       for (const torch::Tensor& parameter : model->parameters()) {
         gradients.push_back(parameter.grad().flatten());
       }
-      optimizer_.Step(torch::cat(gradients), kRate);
+      optimizer_.Step(torch::cat(gradients), kLearningRate);
       losses.push_back(loss.item<double>());
     }
     return losses;
@@ -123,7 +123,7 @@ std::unique_ptr<CheckpointReader> Save(const Training& training, const Optimizer
   manifest.world_size = 1;
   manifest.threads = 1;
   manifest.optimizer = {options.name,
-                        {{{{"lr", kRate},
+                        {{{{"lr", kLearningRate},
                            {"momentum", options.momentum},
                            {"weight_decay", options.weight_decay},
                            {"nesterov", options.nesterov ? 1 : 0}},
