@@ -84,6 +84,8 @@ LINES = {
     ("docs/results.md", "gradwire launch --hostfile"): HOSTS,
     ("docs/results.md", "D=/usr/lib"): MISSING,
     ("docs/results.md", "bench/recovery.py"): ELSEWHERE,
+    ("docs/results.md", "gradwire bench collectives --workers 4 --backends memory"): ELSEWHERE,  # tests/integration
+    ("docs/development.md", "build/bin/simulate --plant all"): ELSEWHERE,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model small --dataset fashion"): EXTENSION,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model lenet --dataset stripes"): EXTENSION,
     ("docs/extending.md", "mkdir digits"): EXTENSION,

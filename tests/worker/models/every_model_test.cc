@@ -35,17 +35,14 @@ TEST_P(EveryModel, Forward_SevenClasses_OneScoreEach) {
   EXPECT_EQ(model->forward(InputsOf(*model)).sizes(), torch::IntArrayRef({2, 7}));
 }
 
-TEST_P(EveryModel, Stages_OneAfterTheOther_BitsOfForward) {
+// One test, because making the largest of them takes seconds.
+TEST_P(EveryModel, Stages_OneAfterTheOther_BitsOfForwardAndAllParametersInTheirOrder) {
   const std::shared_ptr<Model> model = Seeded(GetParam());
   model->eval();
   torch::Tensor inputs = InputsOf(*model);
   const torch::Tensor expected = model->forward(inputs);
   for (const Stage& stage : model->stages()) inputs = stage.forward(inputs);
   EXPECT_TRUE(inputs.equal(expected));
-}
-
-TEST_P(EveryModel, Stages_Parameters_AllInTheirOrder) {
-  const std::shared_ptr<Model> model = Seeded(GetParam());
   std::vector<torch::Tensor> staged;
   for (const Stage& stage : model->stages()) {
     staged.insert(staged.end(), stage.parameters.begin(), stage.parameters.end());
@@ -64,8 +61,8 @@ TEST_P(OracleModel, MakeModel_Seed_TensorsAndScoresOfTheOracle) {
       testing::AskOracle("models.py", {GetParam(), std::to_string(kSeed), std::to_string(kSide)});
   ASSERT_TRUE(answer.ok()) << answer.status();
   const std::shared_ptr<Model> model = Seeded(GetParam());
+  EXPECT_EQ(nlohmann::json(testing::DescribeTensors(*model)), (*answer)["tensors"]);
   const torch::Tensor inputs = InputsOf(*model);
-  EXPECT_EQ(nlohmann::json(testing::DescribeTensors(*Seeded(GetParam()))), (*answer)["tensors"]);
   const torch::NoGradGuard values_only;
   model->train();
   model->forward(inputs);
