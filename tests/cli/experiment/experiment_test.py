@@ -149,8 +149,13 @@ class Conducting(Conducted):
         self.conduct(FakeRunner())
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=5), again=True)
-        self.assertIn("the same command without --again continues", self.said.getvalue())
+        self.assertIn("is incomplete; the same command without --again continues", self.said.getvalue())
         self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 5)
+
+    def test_break_says_that_the_same_command_continues(self):
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=5))
+        self.assertIn("is incomplete; the same command continues", self.said.getvalue())
 
     def test_folder_of_a_command_that_was_killed_in_its_first_write_is_taken(self):
         self.out.mkdir()

@@ -93,9 +93,9 @@ class Listing(unittest.TestCase):
         (value,) = json.loads(self.printed("collectives", json=True))
         rows = experiment_called("collectives").statements
         self.assertEqual(value["experiment"], "collectives")
-        self.assertEqual([claim["key"] for claim in value["claims"]], [row.key for row in rows])
-        self.assertEqual(set(value["claims"][0]),
-                         {"key", "text", "place", "quantity", "confirmed_if", "needs"})
+        self.assertEqual(value["claims"], [
+            {"key": row.key, "text": row.text, "place": row.source, "quantity": row.quantity,
+             "confirmed_if": row.rule, "needs": row.needs} for row in rows])
 
     def test_unknown_name_gets_the_nearest(self):
         with self.assertRaisesRegex(Failure, "^unknown experiment 'curse', .*did you mean course"):
