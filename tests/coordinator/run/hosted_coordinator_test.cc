@@ -117,6 +117,22 @@ TEST(HostedCoordinator, AwaitEnd_Lingers_UntilStopped) {
   ended.get();
 }
 
+TEST(HostedCoordinator, AwaitEnd_PageIsOpen_WaitsUntilItHasSeenTheEnd) {
+  const auto hosted =
+      HostedCoordinator::StartUnlessServed({"127.0.0.1:0", 1, "127.0.0.1:0"}, {}).value();
+  EXPECT_TRUE(testing::HttpGet(hosted->metrics_address(), "/status.json").ok());
+  SessionOptions options;
+  options.coordinator = hosted->address();
+  const auto session = Session::Open(options, [](const absl::Status&) {}).value();
+  ASSERT_TRUE(session->Join(testing::TestHello(1)).ok());
+  ASSERT_TRUE(session->Leave(true, "").ok());
+  std::future<void> ended = std::async(std::launch::async, [&hosted] { hosted->AwaitEnd(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  EXPECT_THAT(testing::HttpGet(hosted->metrics_address(), "/status.json").value().body,
+              HasSubstr("finished"));
+  ended.get();
+}
+
 TEST(HostedCoordinator, EachOfItsOptions_IsReadFromTheEnvironment) {
   for (const char* name :
        {"AGGREGATORS", "CHECKPOINT_EVERY", "CHUNK_KIB", "HTTP_TOKEN", "KEEP_CHECKPOINTS",
