@@ -10,8 +10,8 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire bench";
-constexpr char kHelp[] =
+constexpr char kBenchProgram[] = "gradwire bench";
+constexpr char kBenchHelp[] =
     "Usage: gradwire bench MEASUREMENT [OPTIONS]\n\n"
     "Measurements:\n"
     "  collectives  time collectives on buckets of many sizes, with each back end\n"
@@ -21,7 +21,7 @@ constexpr char kHelp[] =
 std::vector<std::string> Measurements() { return {"collectives", "training"}; }
 
 int Fail(const absl::Status& status) {
-  PrintUsageError(kProgram, status.message());
+  PrintUsageError(kBenchProgram, status.message());
   return ExitCode(status);
 }
 
@@ -33,18 +33,18 @@ template <typename Options>
 int BenchWith(const absl::StatusOr<Parsed<Options>>& parsed, const std::vector<std::string>& args,
               const Environment& environment, MakeRequest<Options> request,
               const std::string& script) {
-  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  if (const absl::optional<int> exit_code = EarlyExit(kBenchProgram, parsed)) return *exit_code;
   const absl::Status writable = CheckWritable(parsed->options.bench.files);
   if (!writable.ok()) return Fail(writable);
-  const std::string command = CommandLine(kProgram, args);
+  const std::string command = CommandLine(kBenchProgram, args);
   return Fail(BecomeScript(script, request(parsed->options, command), environment));
 }
 
 }  // namespace
 
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment) {
-  if (args.empty()) return NoSuchCommand(kProgram, "measurement", Measurements(), args);
-  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
+  if (args.empty()) return NoSuchCommand(kBenchProgram, "measurement", Measurements(), args);
+  if (const auto exit_code = HelpOrVersion(kBenchProgram, kBenchHelp, args)) return *exit_code;
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (args[0] == "collectives") {
     return BenchWith<CollectivesOptions>(ParseCollectivesOptions(rest, environment), args,
@@ -55,7 +55,7 @@ int BenchCommand(const std::vector<std::string>& args, const Environment& enviro
     return BenchWith<TrainingOptions>(ParseTrainingOptions(rest, environment), args, environment,
                                       TrainingRequest, "cli/bench/bench_training.py");
   }
-  return NoSuchCommand(kProgram, "measurement", Measurements(), args);
+  return NoSuchCommand(kBenchProgram, "measurement", Measurements(), args);
 }
 
 }  // namespace gradwire

@@ -19,9 +19,9 @@ namespace gradwire {
 namespace {
 
 constexpr uint64_t kVgg11Bytes = 36924456;
-constexpr int kMaxWorkers = 256;
+constexpr int kMaxRanks = 256;
 
-constexpr char kFooter[] =
+constexpr char kBenchFooter[] =
     "Without --hostfile and --hosts, all processes run on this machine. With --hostfile, rank I\n"
     "runs on host I of the file, over ssh. The coordinator runs on the next host or, if there is\n"
     "no next host, on the first. With --hosts auto or podman, the command makes a host for each\n"
@@ -92,7 +92,7 @@ OptionValue Rate(std::string* field) {
 
 void AddWhere(BenchOptions* options, OptionParser* parser) {
   parser->Group("Hosts");
-  parser->Add("workers", "N", "number of ranks", Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("workers", "N", "number of ranks", Integer(&options->workers, 1, kMaxRanks));
   AddHosts(options, parser);
 }
 
@@ -102,7 +102,7 @@ void AddOutput(BenchOptions* options, OptionParser* parser) {
   parser->Add("csv", "FILE", "write the table as CSV", Text(&options->files.csv));
   parser->Add("markdown", "FILE", "write the report as Markdown",
               WithDefault(Text(&options->files.markdown), "stdout"));
-  parser->Footer(kFooter);
+  parser->Footer(kBenchFooter);
 }
 
 // Whether bench/peers/models.py has the model that these arguments select. Its images have 32 x 32

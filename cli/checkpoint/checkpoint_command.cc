@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kProgram[] = "gradwire checkpoint";
-constexpr char kHelp[] =
+constexpr char kCheckpointProgram[] = "gradwire checkpoint";
+constexpr char kCheckpointHelp[] =
     "Usage: gradwire checkpoint COMMAND DIR [STEP] [OPTIONS]\n\n"
     "Commands:\n"
     "  list    list the checkpoints of a run directory\n"
@@ -100,7 +100,7 @@ absl::Status Export(const CheckpointOptions& options) {
   std::vector<std::string> skipped;
   const auto checkpoint = OpenCheckpoint(options.run_dir, options.step, &skipped);
   for (const std::string& sentence : skipped) {
-    std::cerr << kProgram << ": skipped " << WithoutControls(sentence) << std::endl;
+    std::cerr << kCheckpointProgram << ": skipped " << WithoutControls(sentence) << std::endl;
   }
   if (!checkpoint.ok()) return checkpoint.status();
   absl::Status status;
@@ -113,7 +113,7 @@ absl::Status Export(const CheckpointOptions& options) {
     const Json json = {{"step", step}, {"to", options.model}, {"optimizer_to", options.optimizer}};
     std::cout << json.dump(1, ' ', false, Json::error_handler_t::replace) << std::endl;
   } else {
-    std::cerr << kProgram << ": exported step " << step << std::endl;
+    std::cerr << kCheckpointProgram << ": exported step " << step << std::endl;
   }
   return absl::OkStatus();
 }
@@ -134,13 +134,14 @@ int Run(CheckpointAction action, const std::vector<std::string>& args,
 
 int CheckpointCommand(const std::vector<std::string>& args, const Environment& environment) {
   const std::vector<std::string> actions = {"list", "verify", "export"};
-  if (args.empty()) return NoSuchCommand(kProgram, "command", actions, args);
-  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
+  if (args.empty()) return NoSuchCommand(kCheckpointProgram, "command", actions, args);
+  if (const auto exit_code = HelpOrVersion(kCheckpointProgram, kCheckpointHelp, args))
+    return *exit_code;
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (args[0] == "list") return Run(CheckpointAction::kList, rest, environment, List);
   if (args[0] == "verify") return Run(CheckpointAction::kVerify, rest, environment, Verify);
   if (args[0] == "export") return Run(CheckpointAction::kExport, rest, environment, Export);
-  return NoSuchCommand(kProgram, "command", actions, args);
+  return NoSuchCommand(kCheckpointProgram, "command", actions, args);
 }
 
 }  // namespace gradwire

@@ -5,16 +5,16 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire doctor";
+constexpr char kDoctorProgram[] = "gradwire doctor";
 
-constexpr char kDescription[] =
+constexpr char kDoctorDescription[] =
     "Checks what a run needs, on this machine or on all hosts of a --hostfile: versions, names,\n"
     "addresses, ports both ways, bandwidth and latency of each pair, clocks, instruction sets,\n"
     "threads, load, memory, disks and data. Reports what it found, what it expected and what to "
     "do.\n"
     "A line WARNING names what makes a run slow, but does not prevent it.";
 
-constexpr char kFooter[] =
+constexpr char kDoctorFooter[] =
     "With a --hostfile it also measures the links, for about a second per host. Do not start it\n"
     "on hosts where a run is under way.\n"
     "\n"
@@ -22,7 +22,7 @@ constexpr char kFooter[] =
     "\n"
     "Example: gradwire doctor --hostfile hosts --data-dir /proj/cifar";
 
-constexpr int kMaxWorkers = 1024;
+constexpr int kMaxPerHost = 1024;
 
 struct DoctorOptions {
   std::string hostfile;
@@ -39,7 +39,7 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->hostfile), "this machine"));
   parser->Add(
       "per-host", "N", "workers on each host of --hostfile",
-      WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N after the host, or 1"));
+      WithDefault(Integer(&options->per_host, 1, kMaxPerHost), "slots=N after the host, or 1"));
   parser->Add("network", "ADDR/BITS", "network over which the hosts reach each other",
               WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("data-dir", "DIR", "folder with the data set, on every host",
@@ -49,7 +49,7 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
               Integer(&options->port, 1, 65535));
   parser->Add("memory-gib", "X", "free memory that each worker needs, in GiB",
               RealAbove(&options->memory_gib, 0));
-  parser->Footer(kFooter);
+  parser->Footer(kDoctorFooter);
 }
 
 absl::Status CheckNoHosts(const OptionParser& parser) {
@@ -66,7 +66,7 @@ absl::Status CheckNoHosts(const OptionParser& parser) {
 absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::string>& args,
                                                       const Environment& environment) {
   DoctorOptions options;
-  OptionParser parser(kProgram, kDescription, {"doctor"});
+  OptionParser parser(kDoctorProgram, kDoctorDescription, {"doctor"});
   AddAll(&options, &parser);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
@@ -84,7 +84,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::str
 }
 
 int DoctorCommand(const std::vector<std::string>& args, const Environment& environment) {
-  return RunCommand(kProgram, ParseDoctorOptions(args, environment), environment);
+  return RunCommand(kDoctorProgram, ParseDoctorOptions(args, environment), environment);
 }
 
 }  // namespace gradwire

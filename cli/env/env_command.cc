@@ -18,7 +18,7 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire env";
+constexpr char kEnvProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
     "\ngradwire env takes a worker's options. It shows the worker's rank, world size and "
     "addresses,\n"
@@ -128,11 +128,11 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   const auto json = std::remove(worker_args.begin(), worker_args.end(), "--json");
   const bool as_json = json != worker_args.end();
   worker_args.erase(json, worker_args.end());
-  auto parsed = ParseWorkerOptions(worker_args, environment, kProgram);
+  auto parsed = ParseWorkerOptions(worker_args, environment, kEnvProgram);
   if (parsed.ok() && !parsed->print.empty()) parsed->print += kJsonHelp;
-  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  if (const absl::optional<int> exit_code = EarlyExit(kEnvProgram, parsed)) return *exit_code;
   const absl::StatusOr<Blas> blas = FindBlas();
-  if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
+  if (blas.ok() && !blas->warning.empty()) PrintWarnings(kEnvProgram, {blas->warning});
   std::string why_not;
   absl::StatusOr<MemoryLimits> memory = OwnMemoryLimits();
   const std::string memory_id = MemoryId(&why_not);
@@ -140,7 +140,7 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   const std::vector<EnvValue> values =
       EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, memory_id, blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values));
-  return ExitAfterPrinting(kProgram, kExitDone);
+  return ExitAfterPrinting(kEnvProgram, kExitDone);
 }
 
 }  // namespace gradwire

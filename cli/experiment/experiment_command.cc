@@ -13,15 +13,15 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire experiment";
+constexpr char kExperimentProgram[] = "gradwire experiment";
 
-constexpr char kDescription[] =
+constexpr char kExperimentDescription[] =
     "Runs an experiment of a course or paper. Writes tables, figures to hand in, the published\n"
     "values beside the measured ones, and a verdict on every claim.\n"
     "'gradwire experiment list' lists the experiments.\n"
     "'gradwire experiment claims [NAME]' lists the statements of the sources that they decide.";
 
-constexpr char kFooter[] =
+constexpr char kExperimentFooter[] =
     "Finished runs are kept in --out: after an interruption, the same command continues.\n"
     "Example: gradwire experiment course --scale quick --hosts auto";
 
@@ -141,7 +141,7 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
               WithDefault(Integer(&options->pretrain, 1), "by --scale"));
   parser->Group("Hosts");
   AddHosts(&options->bench, parser);
-  parser->Footer(kFooter);
+  parser->Footer(kExperimentFooter);
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                                                           const Environment& environment) {
   ExperimentOptions options;
   options.bench.timeout_seconds = kMaxSecondsPerRun;
-  OptionParser parser(kProgram, kDescription, {"experiment"});
+  OptionParser parser(kExperimentProgram, kExperimentDescription, {"experiment"});
   AddAll(&options, &parser);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
@@ -166,7 +166,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
     return absl::InvalidArgumentError("--weights and --pretrain exclude each other");
   }
   parsed.options.name = "cli/experiment/experiment.py";
-  parsed.options.data = BenchRequest(options.bench, CommandLine(kProgram, args));
+  parsed.options.data = BenchRequest(options.bench, CommandLine(kExperimentProgram, args));
   parsed.options.data.update({{"words", parser.operands()},
                               {"scale", options.scale},
                               {"data_dir", options.data_dir},
@@ -185,7 +185,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
 }
 
 int ExperimentCommand(const std::vector<std::string>& args, const Environment& environment) {
-  return RunCommand(kProgram, ParseExperimentOptions(args, environment), environment);
+  return RunCommand(kExperimentProgram, ParseExperimentOptions(args, environment), environment);
 }
 
 }  // namespace gradwire

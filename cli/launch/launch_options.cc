@@ -30,14 +30,14 @@ namespace {
 constexpr int kMaxWorkers = 1024;
 constexpr int kMaxRanks = 65535;
 
-constexpr char kProgram[] = "gradwire launch";
+constexpr char kLaunchProgram[] = "gradwire launch";
 
-constexpr char kDescription[] =
+constexpr char kLaunchDescription[] =
     "Runs a coordinator and N workers on this machine, or on the hosts of a --hostfile, and waits\n"
     "until they end. The arguments after -- are the workers' options (gradwire-worker --help), or\n"
     "the arguments of --program.";
 
-constexpr char kFooter[] =
+constexpr char kLaunchFooter[] =
     "Each option can also be set as GRADWIRE_NAME in the environment or as a key of the --config\n"
     "file, in its section [launch] or [coordinator]. Workers read section [worker] of that file.\n"
     "GRADWIRE_LISTEN and GRADWIRE_METRICS set the coordinator's options here.\n"
@@ -128,7 +128,7 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   options->coordinator.listen = "127.0.0.1:0";
   options->coordinator.metrics = "127.0.0.1:0";
   AddCoordinatorOptions(&options->coordinator, parser);
-  parser->Footer(kFooter);
+  parser->Footer(kLaunchFooter);
 }
 
 // Refuses a --config that only this process can read, or only once: the workers read it again.
@@ -403,7 +403,7 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   LaunchOptions& options = parsed.options;
   const auto dashes = std::find(args.begin(), args.end(), "--");
   if (dashes != args.end()) options.worker_args.assign(dashes + 1, args.end());
-  OptionParser parser(kProgram, kDescription, {"launch", "coordinator"});
+  OptionParser parser(kLaunchProgram, kLaunchDescription, {"launch", "coordinator"});
   AddAll(&options, &parser);
   parser.KnowBehindDashes(WorkerOptionNames());
   absl::Status status = parser.Parse({args.begin(), dashes}, environment);

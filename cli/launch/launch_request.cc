@@ -100,14 +100,14 @@ Json LaunchRequest(const LaunchOptions& options) {
 }
 
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment) {
-  constexpr char kProgram[] = "gradwire launch";
+  constexpr char kLaunchProgram[] = "gradwire launch";
   const absl::StatusOr<Parsed<LaunchOptions>> parsed = ParseLaunchOptions(args, environment);
-  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  if (const absl::optional<int> exit_code = EarlyExit(kLaunchProgram, parsed)) return *exit_code;
   const LaunchOptions& options = parsed->options;
   const absl::Status status =
       BecomeScript("cli/launch/launch.py", LaunchRequest(options),
                    MembersEnvironment(environment, options.config), options.worker_args);
-  PrintUsageError(kProgram, status.message());
+  PrintUsageError(kLaunchProgram, status.message());
   return ExitCode(status);
 }
 

@@ -12,8 +12,8 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire ledger";
-constexpr char kHelp[] =
+constexpr char kLedgerProgram[] = "gradwire ledger";
+constexpr char kLedgerHelp[] =
     "Usage: gradwire ledger COMMAND RUN-DIR [--json]\n\n"
     "Commands:\n"
     "  show    list runs, views, lost workers, checkpoints and resumes of a run directory\n"
@@ -26,7 +26,7 @@ constexpr char kVerify[] =
     "samples of all ranks, and equal results if it was computed again; the samples against the "
     "sampler;\n"
     "and that each epoch reads each sample once, except for the declared repeats.";
-constexpr char kFooter[] =
+constexpr char kLedgerFooter[] =
     "Both commands only read, also while the run goes on. This command ignores GRADWIRE_JSON.\n"
     "\n"
     "Exit: 0 shown, or sound; 1 the records contradict each other or the sampler; 2 wrong usage, "
@@ -47,7 +47,7 @@ absl::StatusOr<Parsed<LedgerOptions>> ParseLedgerOptions(const std::string& prog
   parser.Group("Ledger");
   parser.Add("json", "true|false", "print one JSON object", Switch(&parsed.options.json));
   parser.TakeOperands("RUN-DIR", "directory of the run, as the coordinator's --run-dir");
-  parser.Footer(kFooter);
+  parser.Footer(kLedgerFooter);
   Environment own = environment;
   own.erase(VariableOf("json"));
   absl::Status status = parser.Parse(args, own, {}, &parsed);
@@ -65,7 +65,7 @@ absl::StatusOr<Parsed<LedgerOptions>> ParseLedgerOptions(const std::string& prog
 int Print(bool as_json, const std::string& text, const nlohmann::ordered_json& json,
           int exit_code) {
   std::cout << (as_json ? json.dump(2) + "\n" : text);
-  return ExitAfterPrinting(kProgram, exit_code);
+  return ExitAfterPrinting(kLedgerProgram, exit_code);
 }
 
 int Show(const LedgerReport& report, bool as_json) {
@@ -93,12 +93,12 @@ int RunOn(const std::string& program, const char* description,
 }  // namespace
 
 int LedgerCommand(const std::vector<std::string>& args, const Environment& environment) {
-  if (const auto exit_code = HelpOrVersion(kProgram, kHelp, args)) return *exit_code;
+  if (const auto exit_code = HelpOrVersion(kLedgerProgram, kLedgerHelp, args)) return *exit_code;
   if (args.empty() || (args[0] != "show" && args[0] != "verify")) {
-    return NoSuchCommand(kProgram, "command", {"show", "verify"}, args);
+    return NoSuchCommand(kLedgerProgram, "command", {"show", "verify"}, args);
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
-  const std::string program = absl::StrCat(kProgram, " ", args[0]);
+  const std::string program = absl::StrCat(kLedgerProgram, " ", args[0]);
   return args[0] == "show" ? RunOn(program, kShow, Show, rest, environment)
                            : RunOn(program, kVerify, Verify, rest, environment);
 }

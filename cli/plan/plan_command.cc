@@ -97,8 +97,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kProgram[] = "gradwire plan";
-constexpr char kDescription[] =
+constexpr char kPlanProgram[] = "gradwire plan";
+constexpr char kPlanDescription[] =
     "Predicts what a run will exchange and the minimum time of an iteration, for each back end.\n"
     "With the --summary of a finished run, it also shows what that run measured.";
 
@@ -258,7 +258,7 @@ absl::Status AdoptOne(const std::string& name, const T& ran, const Sources& sour
 absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::string>& args,
                                                      const Environment& environment) {
   Parsed<PlanOptions> parsed;
-  OptionParser parser(kProgram, kDescription, {"plan"});
+  OptionParser parser(kPlanProgram, kPlanDescription, {"plan"});
   AddAll(&parsed.options, &parser);
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (status.ok()) status = CheckCompression(parsed.options, parser);
@@ -300,9 +300,9 @@ std::vector<std::string> LayoutArguments(const PlanOptions& options) {
 
 int PlanCommand(const std::vector<std::string>& args, const Environment& environment) {
   const absl::StatusOr<Parsed<PlanOptions>> parsed = ParsePlanOptions(args, environment);
-  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const absl::Status status = Plan(*parsed, environment, CommandLine(kProgram, args));
-  PrintUsageError(kProgram, status.message());
+  if (const absl::optional<int> exit_code = EarlyExit(kPlanProgram, parsed)) return *exit_code;
+  const absl::Status status = Plan(*parsed, environment, CommandLine(kPlanProgram, args));
+  PrintUsageError(kPlanProgram, status.message());
   return ExitCode(status);
 }
 

@@ -6,14 +6,14 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire report";
+constexpr char kReportProgram[] = "gradwire report";
 
-constexpr char kDescription[] =
+constexpr char kReportDescription[] =
     "Makes an HTML page with figures from the --log-jsonl files of one or several runs. Next to\n"
     "report.html it writes report.runs.csv, report.steps.csv, and each figure (loss,\n"
     "iteration-time, phases, scaling) as PNG, SVG and PDF: report.loss.png and so on.";
 
-constexpr char kFooter[] =
+constexpr char kReportFooter[] =
     "Logs whose names differ only in the rank belong to one run, as gradwire launch writes them:\n"
     "ddp-4.rank0.jsonl, ddp-4.rank1.jsonl ... are run ddp-4. --run NAME=FILE,FILE names the files\n"
     "of a run explicitly, and may be repeated. Give the logs of all ranks. The page shows scaling\n"
@@ -38,13 +38,13 @@ absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::str
                                                       const Environment& environment) {
   std::string out = "report.html";
   std::vector<std::string> runs;
-  OptionParser parser(kProgram, kDescription, {"report"});
+  OptionParser parser(kReportProgram, kReportDescription, {"report"});
   parser.Group("Report");
   parser.Add("out", "FILE", "HTML page; CSV files and figures go next to it", Text(&out));
   parser.Add("run", "NAME=FILE[,FILE...]", "name of a run, and the logs of all its ranks",
              AddTo(&runs));
   parser.TakeOperands("LOG", "file that one rank wrote with --log-jsonl");
-  parser.Footer(kFooter);
+  parser.Footer(kReportFooter);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
@@ -60,7 +60,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::str
 }
 
 int ReportCommand(const std::vector<std::string>& args, const Environment& environment) {
-  return RunCommand(kProgram, ParseReportOptions(args, environment), environment);
+  return RunCommand(kReportProgram, ParseReportOptions(args, environment), environment);
 }
 
 }  // namespace gradwire

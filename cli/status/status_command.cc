@@ -6,16 +6,16 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire status";
+constexpr char kStatusProgram[] = "gradwire status";
 
-constexpr char kDescription[] =
+constexpr char kStatusDescription[] =
     "Shows the state of a run, from its coordinator: ranks, step, phases of the last step, "
     "slowest\n"
     "rank, lost workers. ADDRESS is the coordinator's --metrics, which gradwire launch prints "
     "when\n"
     "it starts; the default is 127.0.0.1:9400.";
 
-constexpr char kFooter[] =
+constexpr char kStatusFooter[] =
     "A coordinator with --http-token answers only if you give its --token-file. A coordinator "
     "with\n"
     "TLS answers only if you give a certificate that its CA signed, unless it has --plain-http.\n"
@@ -47,7 +47,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   bool watch = false;
   bool json = false;
   SecurityOptions security;
-  OptionParser parser(kProgram, kDescription, {"status"});
+  OptionParser parser(kStatusProgram, kStatusDescription, {"status"});
   parser.Group("Status");
   parser.Add("watch", "true|false", "repeat every second, until the run ends or Ctrl-C",
              Switch(&watch));
@@ -63,7 +63,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
              "the coordinator has --plain-http: its pages are not encrypted",
              Switch(&security.plain_http));
   parser.TakeOperands("ADDRESS", "HOST:PORT of the coordinator's --metrics [127.0.0.1:9400]");
-  parser.Footer(kFooter);
+  parser.Footer(kStatusFooter);
   Environment own = environment;
   own.erase(VariableOf("json"));
   Parsed<ScriptCall> parsed;
@@ -83,7 +83,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
 }
 
 int StatusCommand(const std::vector<std::string>& args, const Environment& environment) {
-  return RunCommand(kProgram, ParseStatusOptions(args, environment), environment);
+  return RunCommand(kStatusProgram, ParseStatusOptions(args, environment), environment);
 }
 
 }  // namespace gradwire

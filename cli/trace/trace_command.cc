@@ -4,24 +4,24 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire trace";
+constexpr char kTraceProgram[] = "gradwire trace";
 
-constexpr char kDescription[] =
+constexpr char kTraceDescription[] =
     "Merges the files that workers and their coordinator wrote with --trace into one time line\n"
     "on the coordinator's clock.";
 
-constexpr char kFooter[] =
+constexpr char kTraceFooter[] =
     "Example: gradwire trace --out trace.json coordinator.json rank0.json rank1.json";
 
 absl::StatusOr<Parsed<ScriptCall>> ParseTraceOptions(const std::vector<std::string>& args,
                                                      const Environment& environment) {
   std::string out;
-  OptionParser parser(kProgram, kDescription, {"trace"});
+  OptionParser parser(kTraceProgram, kTraceDescription, {"trace"});
   parser.Group("Trace");
   parser.Add("out", "FILE", "merged time line, in Chrome's trace format (for Perfetto)",
              Text(&out));
   parser.TakeOperands("FILE", "file that one process wrote with --trace");
-  parser.Footer(kFooter);
+  parser.Footer(kTraceFooter);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
@@ -34,7 +34,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseTraceOptions(const std::vector<std::stri
 }  // namespace
 
 int TraceCommand(const std::vector<std::string>& args, const Environment& environment) {
-  return RunCommand(kProgram, ParseTraceOptions(args, environment), environment);
+  return RunCommand(kTraceProgram, ParseTraceOptions(args, environment), environment);
 }
 
 }  // namespace gradwire
