@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/oracle.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/models/oracle.h"
 
 namespace gradwire::testing {
 namespace {

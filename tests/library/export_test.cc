@@ -18,8 +18,8 @@
 #include "common/state/checkpoint_reader.h"
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
+#include "tests/support/oracle.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/models/oracle.h"
 
 namespace gradwire::testing {
 namespace {

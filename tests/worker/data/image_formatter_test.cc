@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "tests/worker/models/oracle.h"
+#include "tests/support/oracle.h"
 #include "worker/data/augment.h"
 
 namespace gradwire {

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/oracle.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/models/oracle.h"
 
 namespace gradwire {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/worker/run/training.h"
 #include "worker/run/trainer.h"
 
-namespace gradwire {
+namespace gradwire::data_parallel_test {
 namespace {
 
 using testing::Batches;
@@ -346,4 +346,4 @@ TEST(DataParallel, Create_ReplicaFails_ItsError) {
 }
 
 }  // namespace
-}  // namespace gradwire
+}  // namespace gradwire::data_parallel_test

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/compress/low_rank/low_rank_bucket.h"
+#include "tests/support/oracle.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/models/oracle.h"
 
 namespace gradwire::testing::low_rank_oracle_test {
 namespace {

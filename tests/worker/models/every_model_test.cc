@@ -1,8 +1,8 @@
 // What holds for every row of models.inc, and, of those that torchvision has too, for both.
 #include <gtest/gtest.h>
 
+#include "tests/support/oracle.h"
 #include "tests/worker/models/describe.h"
-#include "tests/worker/models/oracle.h"
 #include "worker/models/model.h"
 #include "worker/options/choices.h"
 

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/oracle.h"
 #include "tests/worker/models/describe.h"
-#include "tests/worker/models/oracle.h"
 
 namespace gradwire::model_test {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "tests/worker/models/oracle.h"
+#include "tests/support/oracle.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 #include "worker/ddp/model_layout.h"

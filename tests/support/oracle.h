@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_TESTS_WORKER_MODELS_ORACLE_H_
-#define GRADWIRE_TESTS_WORKER_MODELS_ORACLE_H_
+#ifndef GRADWIRE_TESTS_SUPPORT_ORACLE_H_
+#define GRADWIRE_TESTS_SUPPORT_ORACLE_H_
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,4 +18,4 @@ absl::StatusOr<nlohmann::json> AskOracle(absl::string_view script,
 
 }  // namespace gradwire::testing
 
-#endif  // GRADWIRE_TESTS_WORKER_MODELS_ORACLE_H_
+#endif  // GRADWIRE_TESTS_SUPPORT_ORACLE_H_

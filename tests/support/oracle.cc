@@ -1,4 +1,4 @@
-#include "tests/worker/models/oracle.h"
+#include "tests/support/oracle.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
