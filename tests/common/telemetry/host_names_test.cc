@@ -8,7 +8,7 @@ namespace {
 TEST(IsOurs, AddressesAndLocalNames_Are) {
   for (const char* host :
        {"", "127.0.0.1", "10.10.1.1:9400", "[::1]:9400", "[fd00::1]", "localhost:9400", "node0",
-        "node0.local", "run.svc", "Node0.Internal."}) {
+        "node0.local", "run.svc", "Node0.Internal.", "node0.local.:9400"}) {
     EXPECT_TRUE(IsOurs(host, {})) << host;
   }
 }

@@ -77,10 +77,13 @@ TEST_F(MembershipRanksTest, OnHello_UnevenWish_TheOtherGetsTheRest) {
 // Four workers on two hosts, which join in turn.
 class HostsOfWorkersTest : public ::testing::Test {
  protected:
-  static MembershipConfig Config() {
+  explicit HostsOfWorkersTest(int aggregators = 0) : membership_(Config(aggregators), now_) {}
+
+  static MembershipConfig Config(int aggregators) {
     MembershipConfig config;
     config.world_size = 5;
     config.workers = 4;
+    config.aggregators = aggregators;
     return config;
   }
 
@@ -103,7 +106,7 @@ class HostsOfWorkersTest : public ::testing::Test {
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1000);
-  Membership membership_{Config(), now_};
+  Membership membership_;
 };
 
 TEST_F(HostsOfWorkersTest, OnHello_HostsInTurn_RanksOfAHostAreConsecutive) {
@@ -126,6 +129,35 @@ TEST_F(HostsOfWorkersTest, OnHello_WithWishes_TheOthersGetTheRestByHost) {
   EXPECT_EQ(Deal(last), "1: 0 2, 2: 1, 4: 3, 3: 4");
   EXPECT_THAT(last.why, EndsWith("generation 1; ranks 0, 2 are 10.10.1.3:1, rank 3 is 10.10.1.3:4, "
                                  "rank 4 is 10.10.1.2:3"));
+}
+
+TEST_F(HostsOfWorkersTest, OnHello_LastHasAWish_RanksOfTheOthersAreSaid) {
+  Hello(1, "10.10.1.3");
+  Hello(2, "10.10.1.2");
+  Hello(3, "10.10.1.3");
+  EXPECT_THAT(Hello(4, "10.10.1.2", {4}).why,
+              EndsWith("generation 1; ranks 0, 1 are 10.10.1.3:1, rank 2 is 10.10.1.3:3, "
+                       "rank 3 is 10.10.1.2:2"));
+}
+
+TEST_F(HostsOfWorkersTest, OnHello_AddressesThatBeginAlike_AreTwoHosts) {
+  Hello(1, "[fd00::1]");
+  Hello(2, "[fd00::12]");
+  Hello(3, "[fd00::1]");
+  EXPECT_EQ(Deal(Hello(4, "[fd00::12]")), "1: 0 1, 3: 2, 2: 3, 4: 4");
+}
+
+class HostsAndAggregatorTest : public HostsOfWorkersTest {
+ protected:
+  HostsAndAggregatorTest() : HostsOfWorkersTest(/*aggregators=*/1) {}
+};
+
+TEST_F(HostsAndAggregatorTest, OnHello_AggregatorCameFirst_ItsHostDoesNot) {
+  membership_.OnOffer(SessionId(9), testing::TestOffer(9, "10.10.1.2:9"), now_);
+  Hello(1, "10.10.1.3");
+  Hello(2, "10.10.1.2");
+  Hello(3, "10.10.1.3");
+  EXPECT_EQ(Deal(Hello(4, "10.10.1.2")), "1: 0 1, 3: 2, 2: 3, 4: 4");
 }
 
 TEST_F(HostsOfWorkersTest, OnHello_AnotherHostForEach_OrderOfJoining) {
