@@ -74,10 +74,11 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
     names.emplace_back(name.data(), name.size());
     if (IsNameOf(names.back(), parsed->host)) return absl::OkStatus();
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      "got ", WithoutControls(Shortened(address, kMostOfCaller)), ", but the caller's certificate is for ",
-      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMostOfCaller)),
-      "; expected an address in that certificate (--advertise)"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("got ", WithoutControls(Shortened(address, kMostOfCaller)),
+                   ", but the caller's certificate is for ",
+                   WithoutControls(Shortened(absl::StrJoin(names, ", "), kMostOfCaller)),
+                   "; expected an address in that certificate (--advertise)"));
 }
 
 absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader) {

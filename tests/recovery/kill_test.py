@@ -247,11 +247,14 @@ class EvaluationTest(LaunchedTest):
                      "--iterations", "26", "--evaluate", "--evaluate-every", "1")
 
     def test_killed_while_evaluations_are_shared(self):
+        """In the midst of one, and behind it."""
         expected = undisturbed(*self.words)
-        run = Run(*self.words)
-        run.until(r"^\[rank 0\] epoch 1/.*: loss")
-        run.signal(3, signal.SIGKILL)
-        self.assert_same(run, expected)
+        for moment in ("epoch 1/.* iteration 12/", "epoch 1/.*: loss"):
+            with self.subTest(moment=moment):
+                run = Run(*self.words)
+                run.until(rf"^\[rank 0\] {moment}")
+                run.signal(3, signal.SIGKILL)
+                self.assert_same(run, expected)
 
     def test_loss_some_steps_after_an_evaluation_has_not_cost_what_is_before_its_step(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
