@@ -12,7 +12,7 @@ namespace gradwire {
 // The ranks that a worker requests; empty: any.
 using Wish = std::vector<Rank>;
 
-// Returns the ranks of each worker, in the order of `wishes`, which is the order of joining.
+// Returns the ranks of each worker, in the order of `wishes`: host by host (`Roster::Deal`).
 // Workers get the ranks that they request. The other ranks are divided evenly and contiguously
 // among workers with an empty wish. Each worker gets at least one rank, in ascending order.
 //
