@@ -146,10 +146,6 @@ double LeastSeconds(const LinkLoad& load, double link_gbit) {
   return std::max(*load.host_bytes, load.coordinator_bytes) / payload_per_second;
 }
 
-double BusBandwidth(double algorithm_bandwidth, int world_size) {
-  return 2.0 * (world_size - 1) / world_size * algorithm_bandwidth;
-}
-
 double WireBytes(absl::string_view wire) { return wire == "fp32" ? 4 : 2; }
 
 const std::vector<Setup>& Setups() {

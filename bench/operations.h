@@ -75,10 +75,6 @@ inline constexpr double kPayloadShare = 1448.0 / 1514.0;
 // Links are full duplex; `link_gbit` is in Gbit/s, headers included.
 double LeastSeconds(const LinkLoad& load, double link_gbit);
 
-// The busbw of nccl-tests for a given algbw: 2(W-1)/W x algbw. It shows the speed of the links for
-// any W.
-double BusBandwidth(double algorithm_bandwidth, int world_size);
-
 // Bytes of a gradient element on the wire: 4 for fp32, 2 for bf16 and fp16.
 double WireBytes(absl::string_view wire);
 

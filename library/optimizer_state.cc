@@ -160,7 +160,7 @@ std::vector<size_t> SizesOf(torch::optim::Optimizer* optimizer) {
 }  // namespace
 
 absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* optimizer,
-                                                    const Named& parameters) {
+                                                    const NamedTensors& parameters) {
   const auto row = std::find_if(std::begin(kRows), std::end(kRows),
                                 [&](const OptimizerRow& one) { return one.is(*optimizer); });
   if (row == std::end(kRows)) {
@@ -172,7 +172,7 @@ absl::StatusOr<OptimizerState> OptimizerState::Make(torch::optim::Optimizer* opt
   }
   // A checkpoint has no empty tensors, so parameters without elements have the places after those
   // of its section `model`.
-  Named ordered = parameters;
+  NamedTensors ordered = parameters;
   std::stable_partition(ordered.begin(), ordered.end(),
                         [](const auto& one) { return one.second.numel() > 0; });
   OptimizerState state(optimizer, row);

@@ -23,12 +23,10 @@ struct OptimizerRow;  // how the state of a kind of optimizer is reached
 //   optimizer  PARAMETER/NAME, such as "fc1.weight/exp_avg"; a count of steps is I64
 class OptimizerState {
  public:
-  using Named = std::vector<std::pair<std::string, torch::Tensor>>;
-
   // `optimizer` must outlive this object; `parameters` are the module's. InvalidArgument if the
   // kind is unknown, or a parameter of the optimizer is not the module's.
   static absl::StatusOr<OptimizerState> Make(torch::optim::Optimizer* optimizer,
-                                             const Named& parameters);
+                                             const NamedTensors& parameters);
 
   // Returns the kind, and the parameters of each group: "Adam [0.weight, 0.bias] [2.weight]".
   const std::string& description() const { return description_; }
@@ -49,7 +47,7 @@ class OptimizerState {
 
   torch::optim::Optimizer* optimizer_;
   const OptimizerRow* row_;
-  Named parameters_;                           // of all groups, in their order, each once
+  NamedTensors parameters_;                    // of all groups, in their order, each once
   std::vector<std::vector<uint32_t>> places_;  // of each group's, as in a manifest.json
   std::vector<size_t> sizes_;                  // of the groups, in parameters
   std::string description_;

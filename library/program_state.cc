@@ -42,7 +42,8 @@ absl::Status ProgramState::Attach(torch::optim::Optimizer* optimizer) {
   if (optimizer_.has_value()) {
     return absl::FailedPreconditionError("attach: got a second optimizer, expected one");
   }
-  absl::StatusOr<OptimizerState> made = OptimizerState::Make(optimizer, Parameters());
+  absl::StatusOr<OptimizerState> made =
+      OptimizerState::Make(optimizer, ParametersOf(*parts_.module));
   if (!made.ok()) return made.status();
   optimizer_ = *std::move(made);
   return absl::OkStatus();
@@ -63,7 +64,7 @@ absl::Status ProgramState::Attach(const std::string& name, StateHooks hooks) {
 }
 
 absl::Status ProgramState::CheckTypes() const {
-  OptimizerState::Named tensors = Parameters();
+  NamedTensors tensors = ParametersOf(*parts_.module);
   for (const auto& item : parts_.module->named_buffers()) {
     tensors.emplace_back(item.key(), item.value());
   }
@@ -82,14 +83,6 @@ void ProgramState::OnCommit(int64_t step) const {
   }
 }
 
-OptimizerState::Named ProgramState::Parameters() const {
-  OptimizerState::Named named;
-  for (const auto& item : parts_.module->named_parameters()) {
-    named.emplace_back(item.key(), item.value());
-  }
-  return named;
-}
-
 std::string ProgramState::KeyOf(const std::string& name) const {
   return absl::StrCat(parts_.rank.value(), "/", name);
 }
@@ -98,23 +91,16 @@ std::string ProgramState::KeyOfBuffer(const std::string& name) const {
   return absl::StrCat(parts_.broadcast ? 0 : parts_.rank.value(), "/buffers/", name);
 }
 
-std::vector<PartOfBucket> ProgramState::PartsOf(size_t bucket) const {
-  std::vector<PartOfBucket> of_bucket;
-  if (bucket >= parts_.reducer->gradient_buckets()) return of_bucket;
-  const OptimizerState::Named parameters = Parameters();
-  int64_t first = 0;
-  for (const size_t index : parts_.reducer->IndicesOf(bucket)) {
-    const auto& [name, tensor] = parameters[index];
-    of_bucket.push_back({name, tensor, first});
-    first += tensor.numel();
-  }
-  return of_bucket;
+PartsOfBuckets ProgramState::PartsOfKept() const {
+  return [this, parameters = ParametersOf(*parts_.module)](size_t bucket) {
+    return PartsOfGradients(*parts_.reducer, parameters, bucket);
+  };
 }
 
 std::vector<StateTensorRef> ProgramState::Copy() {
   const torch::NoGradGuard values_only;
   std::vector<StateTensorRef> tensors;
-  for (const auto& [name, parameter] : Parameters()) {
+  for (const auto& [name, parameter] : ParametersOf(*parts_.module)) {
     if (parameter.numel() == 0) continue;  // a checkpoint has no empty tensors
     tensors.push_back({kModelSection, name, parameter.detach().clone(), /*common=*/true});
   }
@@ -125,8 +111,7 @@ std::vector<StateTensorRef> ProgramState::Copy() {
         {kRanksSection, KeyOfBuffer(item.key()), item.value().detach().clone(), parts_.broadcast});
   }
   const std::vector<KeptValues> kept = parts_.kept();
-  CopyKept(
-      kept, [this](size_t bucket) { return PartsOf(bucket); }, &tensors);
+  CopyKept(kept, PartsOfKept(), &tensors);
   const auto add = [&](const std::string& name, torch::Tensor tensor) {
     tensors.push_back({kProgramSection, KeyOf(name), std::move(tensor), /*common=*/false});
   };
@@ -173,7 +158,7 @@ absl::Status ProgramState::RestoreCommon(const StateReader& reader) {
   const torch::NoGradGuard values_only;
   if (absl::Status same = CheckOptimizer(reader); !same.ok()) return same;
   if (absl::Status same = CheckBuckets(reader); !same.ok()) return same;
-  for (const auto& [name, parameter] : Parameters()) {
+  for (const auto& [name, parameter] : ParametersOf(*parts_.module)) {
     if (parameter.numel() == 0) continue;
     absl::Status got = reader.Get(kModelSection, name, parameter.detach());
     if (!got.ok()) return got;
@@ -188,9 +173,7 @@ absl::Status ProgramState::RestoreOwn(const StateReader& reader) {
     absl::Status got = reader.Get(kRanksSection, KeyOfBuffer(item.key()), item.value().detach());
     if (!got.ok()) return got;
   }
-  const GetTensor get = [&reader](auto&... tensor) { return reader.Get(tensor...); };
-  absl::Status restored = RestoreKept(
-      reader.catalog(), get, [this](size_t bucket) { return PartsOf(bucket); }, parts_.kept());
+  absl::Status restored = RestoreKept(reader, PartsOfKept(), parts_.kept());
   // A hook may draw random numbers, which locks the generator.
   if (restored.ok()) restored = CallHooks(reader);
   if (!restored.ok()) return restored;

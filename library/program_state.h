@@ -65,10 +65,9 @@ class ProgramState : public StateOwner {
   absl::Status RestoreOwn(const StateReader& reader) override;
 
  private:
-  OptimizerState::Named Parameters() const;
   std::string KeyOf(const std::string& name) const;
   std::string KeyOfBuffer(const std::string& name) const;
-  std::vector<PartOfBucket> PartsOf(size_t bucket) const;
+  PartsOfBuckets PartsOfKept() const;
   // Returns the number of parameters of each bucket: "4, 2".
   std::string BucketSizes() const;
   absl::Status CheckOptimizer(const StateReader& reader) const;

@@ -88,7 +88,7 @@ Json Backend(const CollectivesOptions& options, const std::string& name, const J
           {"is_peer", name == kPeer},
           {"asked", options.backends_given},
           {"wires", wires},
-          {"tls", options.tls && name != kPeer && TraitsOfBackend(name).tls},
+          {"tls", options.tls && name != kPeer && !TraitsOfBackend(name).no_tls},
           {"loads_coordinator", TraitsOfBackend(name).links == LinkPattern::kCoordinator},
           {"least_seconds_per_byte", LeastSecondsPerByte(options, name)}};
 }

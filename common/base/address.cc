@@ -1,6 +1,5 @@
 #include "common/base/address.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -81,24 +79,46 @@ std::string ReachableAt(const std::string& bound, const std::string& reachable) 
   return ToString({known->host, listens->port});
 }
 
-std::string WhyNotBound(const HostPort& address) {
+absl::StatusOr<AddressList> Resolve(const HostPort& address, int socket_type) {
   addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
+  hints.ai_socktype = socket_type;
   addrinfo* found = nullptr;
-  const int failure =
-      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
-  if (failure != 0) return absl::AsciiStrToLower(gai_strerror(failure));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::AsciiStrToLower(std::strerror(errno));
+  const std::string port = absl::StrCat(address.port);
+  const int failure = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
+  if (failure != 0) {
+    return absl::UnavailableError(absl::AsciiStrToLower(gai_strerror(failure)));
+  }
+  return AddressList(found, &freeaddrinfo);
+}
+
+HostPort NumericAddress(const sockaddr* address) {
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return {};
+  const socklen_t length =
+      address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  uint32_t number = 0;
+  if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0 ||
+      !absl::SimpleAtoi(port, &number)) {
+    return {};
+  }
+  return {host, static_cast<uint16_t>(number)};
+}
+
+std::string ErrorWords(int error) { return absl::AsciiStrToLower(std::strerror(error)); }
+
+std::string WhyNotBound(const HostPort& address) {
+  const absl::StatusOr<AddressList> targets = Resolve(address, SOCK_STREAM);
+  if (!targets.ok()) return std::string(targets.status().message());
+  const addrinfo& target = **targets;
+  const UniqueFd fd(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return ErrorWords(errno);
   const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
-  const std::string why =
-      bound ? "binding failed, but the address is free now" : std::strerror(errno);
-  close(fd);
-  return absl::AsciiStrToLower(why);
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool bound =
+      bind(fd.get(), target.ai_addr, target.ai_addrlen) == 0 && listen(fd.get(), 1) == 0;
+  return bound ? "binding failed, but the address is free now" : ErrorWords(errno);
 }
 
 namespace {
@@ -130,22 +150,7 @@ size_t DescriptorLimit() {
 
 namespace {
 
-using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
 constexpr int kBacklog = 512;
-
-// Returns none if the name is unknown.
-AddressList AddressesOf(const HostPort& address) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = absl::StrCat(address.port);
-  if (getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) found = nullptr;
-  return AddressList(found, [](addrinfo* list) {
-    if (list != nullptr) freeaddrinfo(list);
-  });
-}
 
 uint16_t& PortOf(sockaddr_storage* address) {
   return address->ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(address)->sin6_port
@@ -176,9 +181,10 @@ UniqueFd ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
 }
 
 absl::StatusOr<Listening> ListenAtEach(const HostPort& address, bool both_kinds) {
-  const AddressList targets = AddressesOf(address);
+  const absl::StatusOr<AddressList> targets = Resolve(address, SOCK_STREAM);
+  if (!targets.ok()) return absl::FailedPreconditionError(targets.status().message());
   Listening listening{{}, address};
-  for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
+  for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
     UniqueFd socket = ListenOn(*target, both_kinds, &listening.address.port);
     if (socket.get() >= 0) listening.sockets.push_back(std::move(socket));
   }

@@ -1,8 +1,11 @@
 #ifndef GRADWIRE_COMMON_BASE_ADDRESS_H_
 #define GRADWIRE_COMMON_BASE_ADDRESS_H_
 
+#include <netdb.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +39,18 @@ bool IsLoopback(absl::string_view host);
 // Returns `bound`, the address of a server ("0.0.0.0:9400"). If that means all addresses, its host
 // is replaced by the host of `reachable` ("10.10.1.2:4711"), which is on the same machine.
 std::string ReachableAt(const std::string& bound, const std::string& reachable);
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Returns all addresses of `address`, in the system's order of preference; never empty.
+// `socket_type` is SOCK_STREAM or SOCK_DGRAM. Unavailable if the name is unknown.
+absl::StatusOr<AddressList> Resolve(const HostPort& address, int socket_type);
+
+// Returns the numeric form; port 0 and an empty host if it is neither IPv4 nor IPv6.
+HostPort NumericAddress(const sockaddr* address);
+
+// Returns strerror's text in lower case, as part of a sentence: "connection refused".
+std::string ErrorWords(int error);
 
 // Returns the system's reason why no server can listen at `address` ("address already in use"). The
 // libraries that failed do not report it, so this tries once more.

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -61,27 +60,13 @@ bool IsIn(const Network& network, const AddressBytes& bytes) {
   return true;
 }
 
-// Empty if it is neither IPv4 nor IPv6.
-std::string NumericText(const sockaddr* address) {
-  if (address == nullptr) return "";
-  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "";
-  const socklen_t length =
-      address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  char host[NI_MAXHOST] = {};
-  if (getnameinfo(address, length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) return "";
-  return host;
-}
-
 // Returns none if the name is unknown: then no server can listen there.
 std::vector<std::string> AddressesOfName(const std::string& host) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  const absl::StatusOr<AddressList> found = Resolve({host, 0}, SOCK_STREAM);
   std::vector<std::string> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    addresses.push_back(NumericText(each->ai_addr));
+  if (!found.ok()) return addresses;
+  for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
+    addresses.push_back(NumericAddress(each->ai_addr).host);
   }
   return addresses;
 }
@@ -103,7 +88,8 @@ std::vector<std::string> OwnAddresses() {
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, &freeifaddrs);
   std::vector<std::string> addresses;
   for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
-    std::string text = NumericText(each->ifa_addr);
+    if (each->ifa_addr == nullptr) continue;
+    std::string text = NumericAddress(each->ifa_addr).host;
     if (!text.empty()) addresses.push_back(std::move(text));
   }
   return addresses;

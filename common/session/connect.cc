@@ -1,10 +1,8 @@
 #include "common/session/connect.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,49 +13,50 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
-#include "common/session/local_address.h"
 #include "gradwire/v1/status.grpc.pb.h"
 
 namespace gradwire {
 
 namespace {
 
-constexpr int kAnswerMilliseconds = 2000;
+constexpr absl::Duration kAnswer = absl::Seconds(2);
 
-// A socket that closes itself.
-class Socket {
- public:
-  explicit Socket(const addrinfo& target)
-      : fd_(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
+UniqueFd NewSocket(const addrinfo& target) {
+  return UniqueFd(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
- private:
-  const int fd_;
-};
+// Begins a connection. OK, Unavailable, or none if it is under way.
+absl::optional<absl::Status> Begin(const UniqueFd& fd, const addrinfo& target) {
+  const bool begun = fd.get() >= 0 && connect(fd.get(), target.ai_addr, target.ai_addrlen) == 0;
+  if (begun) return absl::OkStatus();
+  if (fd.get() >= 0 && errno == EINPROGRESS) return absl::nullopt;
+  return absl::UnavailableError(ErrorWords(errno));
+}
 
-bool Answers(const addrinfo& target) {
-  const Socket socket(target);
-  if (connect(socket.fd(), target.ai_addr, target.ai_addrlen) == 0) return true;
-  if (errno != EINPROGRESS) return false;
-  pollfd waiting = {socket.fd(), POLLOUT, 0};
-  if (poll(&waiting, 1, kAnswerMilliseconds) != 1) return false;
+// Waits for the end of a connection's beginning. OK, Unavailable, or none after `patience`.
+absl::optional<absl::Status> Await(const UniqueFd& fd, absl::Duration patience) {
+  pollfd waiting = {fd.get(), POLLOUT, 0};
+  const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(patience));
+  if (poll(&waiting, 1, milliseconds) <= 0) return absl::nullopt;
   int error = 0;
   socklen_t length = sizeof(error);
-  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0;
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorWords(error));
+}
+
+bool Answers(const addrinfo& target) {
+  const UniqueFd socket = NewSocket(target);
+  absl::optional<absl::Status> connected = Begin(socket, target);
+  if (!connected.has_value()) connected = Await(socket, kAnswer);
+  return connected.has_value() && connected->ok();
 }
 
 // Only an address of this host can be bound; the system selects the port.
 bool IsOfThisHost(const HostPort& numeric) {
   const absl::StatusOr<AddressList> any_port = Resolve({numeric.host, 0}, SOCK_STREAM);
   if (!any_port.ok()) return false;
-  const Socket socket(**any_port);
-  return bind(socket.fd(), (*any_port)->ai_addr, (*any_port)->ai_addrlen) == 0;
+  const UniqueFd socket = NewSocket(**any_port);
+  return bind(socket.get(), (*any_port)->ai_addr, (*any_port)->ai_addrlen) == 0;
 }
 
 }  // namespace
@@ -70,7 +69,7 @@ absl::StatusOr<AddressUse> Probe(const std::string& address) {
   AddressUse use = AddressUse::kElsewhere;
   for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
     if (Answers(*target)) return AddressUse::kServed;
-    if (IsOfThisHost(NumericAddress(target->ai_addr, target->ai_addrlen))) use = AddressUse::kFree;
+    if (IsOfThisHost(NumericAddress(target->ai_addr))) use = AddressUse::kFree;
   }
   return use;
 }
@@ -101,7 +100,6 @@ class Connector {
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Attempt();
   // OK if a TCP connection can be made. Its error says more than gRPC's.
   absl::Status Knock(const addrinfo& target) const;
-  absl::Status AwaitConnection(int fd) const;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
   absl::Status WhyNot(const std::shared_ptr<grpc::Channel>& channel) const;
   absl::Time AttemptDeadline() const { return std::min(deadline_, SteadyNow() + kAttempt); }
@@ -141,34 +139,23 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Attempt() {
   absl::Status failure;
   for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
     failure = Knock(*target);
-    if (failure.ok()) return OpenChannel(NumericAddress(target->ai_addr, target->ai_addrlen));
+    if (failure.ok()) return OpenChannel(NumericAddress(target->ai_addr));
     if (absl::IsCancelled(failure)) break;
   }
   return failure;
 }
 
 absl::Status Connector::Knock(const addrinfo& target) const {
-  const int fd = socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return absl::UnavailableError(ErrorWords(errno));
-  absl::Status status;
-  if (connect(fd, target.ai_addr, target.ai_addrlen) != 0) {
-    status = errno == EINPROGRESS ? AwaitConnection(fd) : absl::UnavailableError(ErrorWords(errno));
-  }
-  close(fd);
-  return status;
-}
-
-absl::Status Connector::AwaitConnection(int fd) const {
+  const UniqueFd socket = NewSocket(target);
   const absl::Time deadline = AttemptDeadline();
-  pollfd waiting = {fd, POLLOUT, 0};
-  while (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(kSlice))) == 0) {
+  absl::optional<absl::Status> connected = Begin(socket, target);
+  while (!connected.has_value()) {
+    connected = Await(socket, kSlice);
+    if (connected.has_value()) break;
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
     if (SteadyNow() >= deadline) return absl::UnavailableError(ErrorWords(ETIMEDOUT));
   }
-  int error = 0;
-  socklen_t length = sizeof(error);
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorWords(error));
+  return *std::move(connected);
 }
 
 absl::Status Connector::WhyNot(const std::shared_ptr<grpc::Channel>& channel) const {

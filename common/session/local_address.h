@@ -1,28 +1,12 @@
 #ifndef GRADWIRE_COMMON_SESSION_LOCAL_ADDRESS_H_
 #define GRADWIRE_COMMON_SESSION_LOCAL_ADDRESS_H_
 
-#include <netdb.h>
-
-#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/base/address.h"
 
 namespace gradwire {
-
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// Returns all addresses of `address`, in the system's order of preference; never empty.
-// `socket_type` is SOCK_STREAM or SOCK_DGRAM. Unavailable if the name is unknown.
-absl::StatusOr<AddressList> Resolve(const HostPort& address, int socket_type);
-
-// Returns the numeric form; port 0 and an empty host if it is neither IPv4 nor IPv6.
-HostPort NumericAddress(const sockaddr* address, socklen_t length);
-
-// Returns strerror's text in lower case, as part of a sentence: "connection refused".
-std::string ErrorWords(int error);
 
 // Returns the numeric address, without port, that this host uses towards `coordinator`
 // ("host:port"). Hosts in the coordinator's network reach this host there. Sends nothing.

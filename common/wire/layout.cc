@@ -1,10 +1,7 @@
 #include "common/wire/layout.h"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -121,17 +118,6 @@ std::vector<std::string> WireNames() {
 std::string ToString(const TensorSpec& tensor) {
   return absl::StrCat("'", tensor.name, "' ", tensor.dtype, " [", absl::StrJoin(tensor.shape, ", "),
                       "]");
-}
-
-std::string Fingerprint(const Layout& layout) {
-  std::string text;
-  for (const TensorSpec& tensor : layout) {
-    absl::StrAppend(&text, tensor.buffer ? "buffer " : "parameter ", ToString(tensor), "\n");
-  }
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
 std::string FirstDifference(const Layout& got, const Layout& expected,

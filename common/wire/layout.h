@@ -84,9 +84,6 @@ std::vector<std::string> WireNames();
 // "weight float32 [64, 3, 3, 3]"
 std::string ToString(const TensorSpec& tensor);
 
-// Returns SHA-256 over names, types and shapes, as 64 hexadecimal digits.
-std::string Fingerprint(const Layout& layout);
-
 // Returns "" if equal; else a sentence with the first difference, such as "tensor 3: got
 // 'fc1.weight' float32 [10, 256], expected … (rank 0)". `expected_owner` follows the expected value
 // in parentheses.

@@ -52,6 +52,32 @@ absl::Status Membership::CheckOpen() const {
       "the run goes on without the workers that it has lost; no other worker can take their place");
 }
 
+Outcome Membership::OnMessage(SessionId session, const v1::WorkerMessage& message, absl::Time now) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHello:
+      return OnHello(session, message.hello(), now);
+    case v1::WorkerMessage::kHeartbeat:
+      return OnHeartbeat(session, message.heartbeat(), now);
+    case v1::WorkerMessage::kStepDone:
+      return OnStepDone(session, message.step_done(), now);
+    case v1::WorkerMessage::kSuspect:
+      return OnSuspect(session, message.suspect(), now);
+    case v1::WorkerMessage::kLeave:
+      return OnLeave(session, message.leave(), now);
+    case v1::WorkerMessage::kOffer:
+      return OnOffer(session, message.offer(), now);
+    case v1::WorkerMessage::kLayout:
+      return OnLayout(session, message.layout(), now);
+    case v1::WorkerMessage::kReady:
+      return OnReady(session, message.ready(), now);
+    case v1::WorkerMessage::kHolds:
+      return OnHolds(session, message.holds(), now);
+    case v1::WorkerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return OnNonsense(session, "a message of unknown kind", now);
+}
+
 Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Time now) {
   if (roster_.Find(session) != nullptr) return OnNonsense(session, "a second Hello", now);
   absl::Status status = CheckOpen();

@@ -213,6 +213,8 @@ class Membership {
  public:
   Membership(const MembershipConfig& config, absl::Time start);
 
+  // Calls the event for the kind of `message`; OnNonsense if it has none.
+  Outcome OnMessage(SessionId session, const v1::WorkerMessage& message, absl::Time now);
   // A worker or a separate aggregator asks to join. Its session is closed with the error of
   // CheckHello or CheckOffer; with FailedPrecondition if the run is over or has lost workers; or
   // with InvalidArgument if the session sent Hello or Offer before.
@@ -329,7 +331,6 @@ class Membership {
   void Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome);
   // Handles a worker that fell silent if the run waits: it may come back.
   void Await(Participant* silent, absl::string_view cause, absl::Time now, Outcome* outcome);
-  size_t WorkersThere() const;
   // Pauses the run, also for this worker; `why` is a sentence about it.
   void Pause(const Participant& missing, const std::string& why, absl::Time now, Outcome* outcome);
   std::string WhoIsMissing() const;

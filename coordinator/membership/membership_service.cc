@@ -38,11 +38,11 @@ bool IsOfAnotherProtocol(const v1::WorkerMessage& message) {
 
 }  // namespace
 
-MembershipService::MembershipService(const MembershipConfig& config, Callbacks callbacks,
+MembershipService::MembershipService(const MembershipConfig& config, RunListener* listener,
                                      std::string log_prefix)
     : lease_(config.lease),
       most_silent_(static_cast<size_t>(16 + 2 * (config.world_size + config.aggregators))),
-      callbacks_(std::move(callbacks)),
+      listener_(listener),
       log_prefix_(std::move(log_prefix)),
       membership_(config, SteadyNow()) {
   ticker_ = std::thread([this] { RunTicker(); });
@@ -169,29 +169,7 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message,
   if (!host.ok()) {
     return {{CloseSession{id, host}}, absl::StrCat("refused a member: ", host.message())};
   }
-  switch (message.message_case()) {
-    case v1::WorkerMessage::kHello:
-      return membership_.OnHello(id, message.hello(), now);
-    case v1::WorkerMessage::kHeartbeat:
-      return membership_.OnHeartbeat(id, message.heartbeat(), now);
-    case v1::WorkerMessage::kStepDone:
-      return membership_.OnStepDone(id, message.step_done(), now);
-    case v1::WorkerMessage::kSuspect:
-      return membership_.OnSuspect(id, message.suspect(), now);
-    case v1::WorkerMessage::kLeave:
-      return membership_.OnLeave(id, message.leave(), now);
-    case v1::WorkerMessage::kOffer:
-      return membership_.OnOffer(id, message.offer(), now);
-    case v1::WorkerMessage::kLayout:
-      return membership_.OnLayout(id, message.layout(), now);
-    case v1::WorkerMessage::kReady:
-      return membership_.OnReady(id, message.ready(), now);
-    case v1::WorkerMessage::kHolds:
-      return membership_.OnHolds(id, message.holds(), now);
-    case v1::WorkerMessage::MESSAGE_NOT_SET:
-      break;
-  }
-  return membership_.OnNonsense(id, "a message of unknown kind", now);
+  return membership_.OnMessage(id, message, now);
 }
 
 absl::Status MembershipService::Close(SessionId id, bool broke) {
@@ -289,7 +267,7 @@ void MembershipService::AwaitWriters() {
 
 void MembershipService::Enact(const FormRun& form) {
   queue_.push_back([this, form] {
-    const absl::Status begun = callbacks_.on_view(form);
+    const absl::Status begun = listener_->On(form);
     if (begun.ok()) return;
     MutexLock lock(&mutex_);
     view_failed_ = true;
@@ -303,19 +281,11 @@ void MembershipService::Enact(const SendView& send) {
   EnqueueWrite(send.session, std::move(message));
 }
 
-void MembershipService::Enact(const AgreeLayout& agree) {
-  queue_.push_back([this, agree] { callbacks_.on_layout(agree); });
-}
-
 void MembershipService::Enact(const SendSealed& send) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(send.step.value());
   message.mutable_sealed()->set_generation(send.generation.value());
   EnqueueWrite(send.session, std::move(message));
-}
-
-void MembershipService::Enact(const RecordStep& record) {
-  queue_.push_back([this, record] { callbacks_.on_sealed(record.record); });
 }
 
 void MembershipService::Enact(const SendSave& send) {
@@ -330,14 +300,6 @@ void MembershipService::Enact(const SendSaved& send) {
   message.mutable_saved()->set_generation(send.generation.value());
   message.mutable_saved()->set_written(send.written);
   EnqueueWrite(send.session, std::move(message));
-}
-
-void MembershipService::Enact(const SaveState& save) {
-  queue_.push_back([this, save] { callbacks_.on_state(save); });
-}
-
-void MembershipService::Enact(const TellNoCheckpoint& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_no_checkpoint(tell); });
 }
 
 void MembershipService::Enact(const SendLayoutAgreed& send) {
@@ -381,34 +343,10 @@ void MembershipService::Enact(const CloseSession& close) {
   session.ended_at = SteadyNow();
 }
 
-void MembershipService::Enact(const TakeStep& take) {
-  queue_.push_back([this, take] { callbacks_.on_step_done(take.done); });
-}
-
-void MembershipService::Enact(const TellLoss& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_loss(tell); });
-}
-
-void MembershipService::Enact(const TellCost& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_cost(tell); });
-}
-
-void MembershipService::Enact(const PauseRun& pause) {
-  queue_.push_back([this, pause] { callbacks_.on_pause(pause); });
-}
-
-void MembershipService::Enact(const TellStraggler& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_straggler(tell); });
-}
-
-void MembershipService::Enact(const EnterStep& enter) {
-  queue_.push_back([this, enter] { callbacks_.on_step(enter.step); });
-}
-
 void MembershipService::Enact(const EndRun& end) {
   queue_.push_back([this, end] {
     AwaitWriters();
-    callbacks_.on_run_over(end.status);
+    listener_->On(end);
   });
 }
 

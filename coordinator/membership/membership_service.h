@@ -22,6 +22,38 @@
 
 namespace gradwire {
 
+// Learns what happens in a run. Called with no lock held, one at a time, on a thread of gRPC or the
+// ticker. It must not destroy the service.
+class RunListener {
+ public:
+  virtual ~RunListener() = default;
+
+  // A view begins; the first one when all workers have joined. Called before any worker learns of
+  // it. AgreeLayout follows for each agreed layout. After an error no worker learns of it, and the
+  // run ends with the error's message.
+  virtual absl::Status On(const FormRun& form) = 0;
+  // Called before any worker learns of it.
+  virtual void On(const AgreeLayout& /*agree*/) {}
+  // The run waits for workers until FormRun or EndRun.
+  virtual void On(const PauseRun& /*pause*/) {}
+  virtual void On(const TakeStep& /*take*/) {}
+  // If the run continues, FormRun is next.
+  virtual void On(const TellLoss& /*loss*/) {}
+  // Not called for step 0.
+  virtual void On(const EnterStep& /*enter*/) {}
+  // Called once, after Abort was written to all that read it within kCloseGrace.
+  virtual void On(const EndRun& end) = 0;
+  virtual void On(const TellStraggler& /*straggler*/) {}
+  virtual void On(const TellCost& /*cost*/) {}
+  // All workers are ready for a step, and learn next that it is sealed. Must not block. Only if
+  // MembershipConfig::records.
+  virtual void On(const RecordStep& /*record*/) {}
+  // The answer is MembershipService::Saved.
+  virtual void On(const SaveState& /*save*/) {}
+  // A checkpoint is given up before SaveState.
+  virtual void On(const TellNoCheckpoint& /*none*/) {}
+};
+
 // Membership behind gRPC: converts messages to events of the pure Membership, and its actions to
 // messages.
 //
@@ -38,42 +70,8 @@ namespace gradwire {
 // have, the longest silent one is cancelled.
 class MembershipService final : public v1::Membership::Service {
  public:
-  // Called with no lock held, one at a time, on a thread of gRPC or the ticker. They must not
-  // destroy the service.
-  struct Callbacks {
-    // A view begins; the first one when all workers have joined. Called before any worker learns of
-    // it. on_layout follows for each agreed layout. After an error no worker learns of it, and the
-    // run ends with the error's message.
-    std::function<absl::Status(const FormRun&)> on_view;
-    // All workers have declared a layout; the buckets have the type on the wire. Called before any
-    // worker learns of it. `serving` names no optimizer if the model is not served.
-    std::function<void(const AgreeLayout&)> on_layout;
-    // The run waits for workers until on_view or on_run_over.
-    std::function<void(const PauseRun&)> on_pause;
-    // A rank has done a step.
-    std::function<void(const v1::StepDone&)> on_step_done;
-    // A worker was lost during the run. If the run continues, on_view is next.
-    std::function<void(const TellLoss&)> on_loss;
-    // All ranks have done the steps before this one; not called for step 0.
-    std::function<void(Step)> on_step;
-    // Called once. OK: all ranks finished. Called after Abort was written to all that read it
-    // within kCloseGrace.
-    std::function<void(const absl::Status&)> on_run_over;
-    // Others have waited long for a worker.
-    std::function<void(const TellStraggler&)> on_straggler;
-    // A view after the first had this cost for one of its workers.
-    std::function<void(const TellCost&)> on_cost;
-    // All workers are ready for a step, and learn next that it is sealed. Must not block. Only if
-    // MembershipConfig::records; else it may be null.
-    std::function<void(const v1::SealedRecord&)> on_sealed = nullptr;
-    // All workers hold the state before a step. The answer is Saved.
-    std::function<void(const SaveState&)> on_state = nullptr;
-    // A checkpoint is given up before on_state, because a worker has no copy for it.
-    std::function<void(const TellNoCheckpoint&)> on_no_checkpoint = nullptr;
-  };
-
-  // `log_prefix` precedes each line of its log.
-  MembershipService(const MembershipConfig& config, Callbacks callbacks,
+  // `listener` outlives the service. `log_prefix` precedes each line of its log.
+  MembershipService(const MembershipConfig& config, RunListener* listener,
                     std::string log_prefix = "");
   // The server must be shut down, with no open Session.
   ~MembershipService() override;
@@ -88,7 +86,7 @@ class MembershipService final : public v1::Membership::Service {
   // open sessions to end.
   void Stop(absl::string_view reason, absl::Duration grace);
 
-  // Asks the workers for their state before a step that is soon to come; on_state follows. Any
+  // Asks the workers for their state before a step that is soon to come; SaveState follows. Any
   // thread.
   void RequestState();
   // The state before `step`, of copies made in `generation`, was written, or given up: the workers
@@ -154,7 +152,7 @@ class MembershipService final : public v1::Membership::Service {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until all messages are written, at most kCloseGrace.
   void AwaitWriters();
-  // Wakes the session's thread, which finds the stream broken. Calls none of our callbacks.
+  // Wakes the session's thread, which finds the stream broken. Does not call the listener.
   static void Cancel(OpenSession* session, std::string fault);
   // The same for a session that is not a member's.
   static void Dismiss(OpenSession* session, const absl::Status& status);
@@ -166,26 +164,21 @@ class MembershipService final : public v1::Membership::Service {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const FormRun& form) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSealed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const RecordStep& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSave& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSaved& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const SaveState& save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const TellNoCheckpoint& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendPaused& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendEcho& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const TellCost& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const PauseRun& pause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const TellStraggler& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All others are for the listener.
+  template <typename News>
+  void Enact(const News& news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    queue_.push_back([this, news] { listener_->On(news); });
+  }
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTicker();
@@ -193,7 +186,7 @@ class MembershipService final : public v1::Membership::Service {
 
   const absl::Duration lease_;
   const size_t most_silent_;  // sessions
-  const Callbacks callbacks_;
+  RunListener* const listener_;
   const std::string log_prefix_;
 
   mutable Mutex mutex_;

@@ -73,28 +73,4 @@ grpc::Status RendezvousService::Wait(grpc::ServerContext* context, const v1::Wai
   return Answer(WaitForKeys(*context, KeysOf(request->keys())), reply);
 }
 
-grpc::Status RendezvousService::Add(grpc::ServerContext*, const v1::AddRequest* request,
-                                    v1::AddReply* reply) {
-  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
-  const absl::StatusOr<int64_t> sum = store_->Add(request->key(), request->delta());
-  if (sum.ok()) reply->set_sum(*sum);
-  return ToGrpc(sum.status());
-}
-
-grpc::Status RendezvousService::Delete(grpc::ServerContext*, const v1::DeleteRequest* request,
-                                       v1::DeleteReply* reply) {
-  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
-  const absl::StatusOr<bool> found = store_->Delete(request->key());
-  if (found.ok()) reply->set_found(*found);
-  return ToGrpc(found.status());
-}
-
-grpc::Status RendezvousService::Count(grpc::ServerContext*, const v1::CountRequest* request,
-                                      v1::CountReply* reply) {
-  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
-  const absl::StatusOr<uint64_t> keys = store_->Count();
-  if (keys.ok()) reply->set_keys(*keys);
-  return ToGrpc(keys.status());
-}
-
 }  // namespace gradwire

@@ -22,12 +22,6 @@ class RendezvousService final : public v1::Rendezvous::Service {
                    v1::Entries* reply) override;
   grpc::Status Wait(grpc::ServerContext* context, const v1::WaitRequest* request,
                     v1::Entries* reply) override;
-  grpc::Status Add(grpc::ServerContext* context, const v1::AddRequest* request,
-                   v1::AddReply* reply) override;
-  grpc::Status Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
-                      v1::DeleteReply* reply) override;
-  grpc::Status Count(grpc::ServerContext* context, const v1::CountRequest* request,
-                     v1::CountReply* reply) override;
 
  private:
   absl::Status CheckRun(const std::string& run_id) const;

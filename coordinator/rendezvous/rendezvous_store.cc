@@ -1,6 +1,5 @@
 #include "coordinator/rendezvous/rendezvous_store.h"
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -21,7 +20,9 @@ absl::Status RendezvousStore::Check(const Keys& keys) const {
   return absl::OkStatus();
 }
 
-absl::Status RendezvousStore::SetLocked(const std::string& key, std::string value) {
+absl::Status RendezvousStore::Set(const std::string& key, std::string value) {
+  MutexLock lock(&mutex_);
+  if (absl::Status checked = Check({key}); !checked.ok()) return checked;
   if (value.size() > kMaxValueBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("value of '", key, "': got ", value.size(),
                                                      " bytes, expected at most ", kMaxValueBytes));
@@ -37,12 +38,6 @@ absl::Status RendezvousStore::SetLocked(const std::string& key, std::string valu
   values_[key] = std::move(value);
   changed_.NotifyAll();
   return absl::OkStatus();
-}
-
-absl::Status RendezvousStore::Set(const std::string& key, std::string value) {
-  MutexLock lock(&mutex_);
-  if (absl::Status checked = Check({key}); !checked.ok()) return checked;
-  return SetLocked(key, std::move(value));
 }
 
 RendezvousStore::Entries RendezvousStore::Find(const Keys& keys) const {
@@ -83,38 +78,6 @@ absl::StatusOr<RendezvousStore::Entries> RendezvousStore::Wait(const Keys& keys,
     }
     late = changed_.WaitWithDeadline(&mutex_, deadline);
   }
-}
-
-absl::StatusOr<int64_t> RendezvousStore::Add(const std::string& key, int64_t delta) {
-  MutexLock lock(&mutex_);
-  if (absl::Status checked = Check({key}); !checked.ok()) return checked;
-  int64_t sum = 0;
-  const auto entry = values_.find(key);
-  if (entry != values_.end() && !absl::SimpleAtoi(entry->second, &sum)) {
-    return absl::InvalidArgumentError(absl::StrCat("value of '", key, "' is not a number"));
-  }
-  if (__builtin_add_overflow(sum, delta, &sum)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("value of '", key, "' does not fit in 64 bits after adding ", delta));
-  }
-  if (absl::Status set = SetLocked(key, absl::StrCat(sum)); !set.ok()) return set;
-  return sum;
-}
-
-absl::StatusOr<bool> RendezvousStore::Delete(const std::string& key) {
-  MutexLock lock(&mutex_);
-  if (absl::Status checked = Check({key}); !checked.ok()) return checked;
-  const auto entry = values_.find(key);
-  if (entry == values_.end()) return false;
-  bytes_ -= key.size() + entry->second.size();
-  values_.erase(entry);
-  return true;
-}
-
-absl::StatusOr<uint64_t> RendezvousStore::Count() const {
-  MutexLock lock(&mutex_);
-  if (!aborted_.ok()) return aborted_;
-  return values_.size();
 }
 
 void RendezvousStore::Abort(absl::Status reason) {

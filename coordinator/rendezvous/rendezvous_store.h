@@ -1,7 +1,6 @@
 #ifndef GRADWIRE_COORDINATOR_RENDEZVOUS_RENDEZVOUS_STORE_H_
 #define GRADWIRE_COORDINATOR_RENDEZVOUS_RENDEZVOUS_STORE_H_
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -36,11 +35,6 @@ class RendezvousStore {
   absl::StatusOr<Entries> Get(const Keys& keys) const;
   // Blocks until all keys exist. DeadlineExceeded names the missing ones.
   absl::StatusOr<Entries> Wait(const Keys& keys, absl::Time deadline);
-  // Returns the sum. InvalidArgument: the value is not a number, or the sum is too large.
-  absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta);
-  // Returns whether the key existed.
-  absl::StatusOr<bool> Delete(const std::string& key);
-  absl::StatusOr<uint64_t> Count() const;
 
   // Ends all waits and all further calls with `reason`, which must not be OK. The first call
   // counts.
@@ -48,8 +42,6 @@ class RendezvousStore {
 
  private:
   absl::Status Check(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status SetLocked(const std::string& key, std::string value)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entries Find(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Keys Missing(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -136,24 +136,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
-      membership_(ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
-                  {[this](const FormRun& form) { return OnView(form); },
-                   [this](const AgreeLayout& agree) { OnLayout(agree); },
-                   [this](const PauseRun& pause) { OnPause(pause); },
-                   [this](const v1::StepDone& done) { OnStepDone(done); },
-                   [this](const TellLoss& loss) { OnLoss(loss); },
-                   [this](Step step) { metrics_.SetStep(step); },
-                   [this](const absl::Status& status) { OnRunOver(status); },
-                   [this](const TellStraggler& straggler) { OnStraggler(straggler); },
-                   [this](const TellCost& cost) {
-                     metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
-                   },
-                   [this](const v1::SealedRecord& record) {
-                     sealed_steps_ = record.step() + 1;
-                     ledger_->OnSealed(record);
-                   },
-                   [this](const SaveState& save) { keeper_->Order(save); },
-                   [this](const TellNoCheckpoint& none) { OnNoCheckpoint(none.step, none.why); }},
+      membership_(ConfigOf(options, run_id_, folder_.get(), ledger_.get()), this,
                   options.log_prefix),
       status_([this] { return Status(); }),
       state_service_(
@@ -214,7 +197,7 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::OnView(const FormRun& form) {
+absl::Status Coordinator::On(const FormRun& form) {
   const bool is_first = aggregator_ == nullptr;
   BeginView(form.view);
   if (ledger_ == nullptr) return absl::OkStatus();
@@ -272,7 +255,8 @@ void Coordinator::OnNotDurable(const absl::Status& why) {
                      absl::StrCat("steps are not recorded any more: ", why.message())});
 }
 
-void Coordinator::OnRunOver(const absl::Status& status) {
+void Coordinator::On(const EndRun& end) {
+  const absl::Status& status = end.status;
   if (ledger_ != nullptr) {
     const absl::Status recorded = ledger_->OnRunOver(status);
     if (!recorded.ok()) {
@@ -296,7 +280,7 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   over_changed_.NotifyAll();
 }
 
-void Coordinator::OnLayout(const AgreeLayout& agree) {
+void Coordinator::On(const AgreeLayout& agree) {
   aggregator_->AddLayout(agree.layout, agree.buckets, agree.serving, agree.is_evaluation);
 }
 
@@ -307,7 +291,8 @@ void Coordinator::OnWaits(const Waits& waits) {
   }
 }
 
-void Coordinator::OnStepDone(const v1::StepDone& done) {
+void Coordinator::On(const TakeStep& take) {
+  const v1::StepDone& done = take.done;
   const StepRecord record = FromStepDone(done);
   metrics_.Observe(record);
   const auto step = history_.Add(record, done.total_steps(), absl::Now());
@@ -322,7 +307,12 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
   }
 }
 
-void Coordinator::OnLoss(const TellLoss& loss) {
+void Coordinator::On(const RecordStep& record) {
+  sealed_steps_ = record.record.step() + 1;
+  ledger_->OnSealed(record.record);
+}
+
+void Coordinator::On(const TellLoss& loss) {
   if (ledger_ != nullptr) ledger_->OnLoss(loss);
   metrics_.CountLostWorker();
   history_.losses().Add(
@@ -333,13 +323,13 @@ void Coordinator::OnLoss(const TellLoss& loss) {
 }
 
 // No worker may wait for contributions of the missing ones.
-void Coordinator::OnPause(const PauseRun& pause) {
+void Coordinator::On(const PauseRun& pause) {
   aggregator_->Abort(absl::AbortedError(pause.reason));
   metrics_.SetView(pause.workers, view_.generation);
   history_.AddEvent({absl::Now(), pause.step, "paused", pause.reason});
 }
 
-void Coordinator::OnStraggler(const TellStraggler& straggler) {
+void Coordinator::On(const TellStraggler& straggler) {
   for (const Rank rank : straggler.ranks) metrics_.CountStraggler(rank);
   history_.AddEvent({absl::Now(), straggler.step, "straggler", straggler.what});
 }

@@ -30,11 +30,11 @@ namespace gradwire {
 
 // The coordinator of one run, with its servers.
 //
-//   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
-//                 │                      ├─ on_layout ───► Aggregator::AddLayout
-//                 │                      ├─ on_sealed ───► RunLedger (with --run-dir; views, losses
+//   grpc::Server ─┬─ MembershipService ──┬─ FormRun ─────► a new Aggregator
+//                 │                      ├─ AgreeLayout ─► Aggregator::AddLayout
+//                 │                      ├─ RecordStep ──► RunLedger (with --run-dir; views, losses
 //                 │                      │                 and the end, too)
-//                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
+//                 │                      └─ EndRun ──────► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
 //                 ├─ StateService ── the checkpoint that the run continues
 //                 ├─ AggregationService ── Aggregator ── on_step ──┐
@@ -43,7 +43,7 @@ namespace gradwire {
 //                  └─ Answer: status, history, targets ◄─ RunHistory ◄─ MembershipService
 //
 // Thread-safe.
-class Coordinator {
+class Coordinator final : private RunListener {
  public:
   // Listens and waits for workers. Errors:
   //   InvalidArgument     an invalid option, such as an address; no token in its file
@@ -58,7 +58,7 @@ class Coordinator {
                                                             OnSpan on_fold = nullptr);
 
   // Calls Stop.
-  ~Coordinator();
+  ~Coordinator() override;
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
@@ -104,16 +104,23 @@ class Coordinator {
   absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
-  absl::Status OnView(const FormRun& form);
+  absl::Status On(const FormRun& form) override;
   void BeginView(const View& view);
   void OnNotDurable(const absl::Status& why);
-  void OnRunOver(const absl::Status& status);
-  void OnLayout(const AgreeLayout& agree);
   void OnWaits(const Waits& waits);
-  void OnStepDone(const v1::StepDone& done);
-  void OnLoss(const TellLoss& loss);
-  void OnPause(const PauseRun& pause);
-  void OnStraggler(const TellStraggler& straggler);
+  void On(const AgreeLayout& agree) override;
+  void On(const PauseRun& pause) override;
+  void On(const TakeStep& take) override;
+  void On(const TellLoss& loss) override;
+  void On(const EnterStep& enter) override { metrics_.SetStep(enter.step); }
+  void On(const EndRun& end) override;
+  void On(const TellStraggler& straggler) override;
+  void On(const TellCost& cost) override {
+    metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
+  }
+  void On(const RecordStep& record) override;
+  void On(const SaveState& save) override { keeper_->Order(save); }
+  void On(const TellNoCheckpoint& none) override { OnNoCheckpoint(none.step, none.why); }
   void OnNextView(const View& view, absl::Time now);
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
@@ -142,7 +149,7 @@ class Coordinator {
 
   // Members from here on have threads that use the members above.
   AggregationService aggregation_;
-  // Only for the callbacks of membership; null before the first view.
+  // Only for On; null before the first view.
   std::shared_ptr<Aggregator> aggregator_;  // of the current view
   View view_;
   RendezvousStore rendezvous_store_;

@@ -17,7 +17,7 @@ namespace gradwire {
 // Writes what happens in the run to the ledger of its run directory: the adapter between Membership
 // and Ledger.
 //
-// OnView, OnLoss and OnRunOver are for the callbacks of MembershipService, which come one at a
+// OnView, OnLoss and OnRunOver are for a RunListener, whose calls come one at a
 // time; the others are thread-safe.
 class RunLedger {
  public:

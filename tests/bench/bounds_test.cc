@@ -86,8 +86,6 @@ TEST(LeastSeconds, TenTimesTheLink_TakesATenth) {
   EXPECT_DOUBLE_EQ(LeastSeconds(load, 10) * 10, LeastSeconds(load, 1));
 }
 
-TEST(BusBandwidth, FourRanks_IsOneAndAHalfTimes) { EXPECT_EQ(BusBandwidth(2, 4), 3); }
-
 TEST(WireBytes, HalfTypes_AreTwo) {
   EXPECT_EQ(WireBytes("fp32"), 4);
   EXPECT_EQ(WireBytes("bf16"), 2);

@@ -76,25 +76,10 @@ TEST_F(EngineRendezvousTest, Get_SomeKeysAreMissing_HaveNoValue) {
               ElementsAre(absl::nullopt, Optional(std::string())));
 }
 
-TEST_F(EngineRendezvousTest, Check_TellsWhetherAllAreThere) {
-  ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
-  EXPECT_TRUE(*rendezvous_->Check({"a"}));
-  EXPECT_FALSE(*rendezvous_->Check({"a", "b"}));
-}
-
-TEST_F(EngineRendezvousTest, AddDeleteCount_GiveWhatTheStoreGives) {
-  EXPECT_EQ(*rendezvous_->Add("n", 3), 3);
-  EXPECT_EQ(*rendezvous_->Add("n", -4), -1);
-  EXPECT_EQ(*rendezvous_->Count(), 1);
-  EXPECT_TRUE(*rendezvous_->Delete("n"));
-  EXPECT_FALSE(*rendezvous_->Delete("n"));
-  EXPECT_EQ(*rendezvous_->Count(), 0);
-}
-
 TEST_F(EngineRendezvousTest, Get_OtherGeneration_KeysAreApart) {
   ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
   view_.generation = Generation(2);
-  EXPECT_FALSE(*Connect(view_)->Check({"a"}));
+  EXPECT_THAT(*Connect(view_)->Get({"a"}, In(absl::Seconds(10))), ElementsAre(absl::nullopt));
 }
 
 TEST_F(EngineRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
@@ -104,19 +89,15 @@ TEST_F(EngineRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
   EXPECT_EQ(set.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(set.message()), HasSubstr("expected run " + ToHex(run_id_)));
   const absl::StatusCode denied = absl::StatusCode::kPermissionDenied;
-  EXPECT_EQ(stranger->Check({"a"}).status().code(), denied);
+  EXPECT_EQ(stranger->Get({"a"}, In(absl::Seconds(5))).status().code(), denied);
   EXPECT_EQ(stranger->Wait({"a"}, In(absl::Seconds(5))).status().code(), denied);
-  EXPECT_EQ(stranger->Add("a", 1).status().code(), denied);
-  EXPECT_EQ(stranger->Delete("a").status().code(), denied);
-  EXPECT_EQ(stranger->Count().status().code(), denied);
 }
 
 TEST_F(EngineRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
   store_.Abort(absl::AbortedError("rank 1 was lost in step 7"));
   for (const absl::Status& status :
-       {rendezvous_->Set("a", "1"), rendezvous_->Check({"a"}).status(),
-        rendezvous_->Wait({"a"}, In(absl::Seconds(5))).status(), rendezvous_->Add("a", 1).status(),
-        rendezvous_->Delete("a").status(), rendezvous_->Count().status()}) {
+       {rendezvous_->Set("a", "1"), rendezvous_->Get({"a"}, In(absl::Seconds(5))).status(),
+        rendezvous_->Wait({"a"}, In(absl::Seconds(5))).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 was lost in step 7"));
   }

@@ -136,18 +136,15 @@ class Heard {
 };
 
 // A run's coordinator and its workers' sessions, without training.
-class Sessions {
+class Sessions : private RunListener {
  public:
   Sessions(BitFlip* flip, absl::Duration patience)
       : network_(flip),
         deadline_(SteadyNow() + patience),
-        service_(Config(), {[](const FormRun&) { return absl::OkStatus(); }, [](auto...) {},
-                            [](auto...) {}, [this](const v1::StepDone& done) { Take(done); },
-                            [](const TellLoss&) {}, [](Step) {}, [](const absl::Status&) {},
-                            [](const TellStraggler&) {}, [](const TellCost&) {}}),
+        service_(Config(), this),
         server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),
         address_(network_.Through(server_.address)) {}
-  ~Sessions() {
+  ~Sessions() override {
     service_.Stop("the test is over", absl::Milliseconds(200));
     server_.Shutdown();
   }
@@ -271,7 +268,10 @@ class Sessions {
     return ready;
   }
 
-  void Take(const v1::StepDone& done) {
+  absl::Status On(const FormRun& /*form*/) override { return absl::OkStatus(); }
+  void On(const EndRun& /*end*/) override {}
+  void On(const TakeStep& take) override {
+    const v1::StepDone& done = take.done;
     MutexLock lock(&mutex_);
     done_[done.rank() % kWorldSize] = done.SerializeAsString();
   }

@@ -50,29 +50,7 @@ void SimCoordinator::OnMessage(SessionId session, const v1::WorkerMessage& messa
   if (message.has_hello()) open_.insert(session);
   if (open_.count(session) == 0) return;  // it has ended
   if (message.has_ready()) return OnReady(session, message);
-  Carry(Judge(session, message));
-}
-
-Outcome SimCoordinator::Judge(SessionId session, const v1::WorkerMessage& message) {
-  const absl::Time now = scene_->events.now();
-  switch (message.message_case()) {
-    case v1::WorkerMessage::kHello:
-      return membership_.OnHello(session, message.hello(), now);
-    case v1::WorkerMessage::kHeartbeat:
-      return membership_.OnHeartbeat(session, message.heartbeat(), now);
-    case v1::WorkerMessage::kStepDone:
-      return membership_.OnStepDone(session, message.step_done(), now);
-    case v1::WorkerMessage::kSuspect:
-      return membership_.OnSuspect(session, message.suspect(), now);
-    case v1::WorkerMessage::kLeave:
-      return membership_.OnLeave(session, message.leave(), now);
-    case v1::WorkerMessage::kLayout:
-      return membership_.OnLayout(session, message.layout(), now);
-    case v1::WorkerMessage::kReady:
-      return membership_.OnReady(session, message.ready(), now);
-    default:
-      return membership_.OnNonsense(session, "a message of unknown kind", now);
-  }
+  Carry(membership_.OnMessage(session, message, scene_->events.now()));
 }
 
 void SimCoordinator::OnReady(SessionId session, const v1::WorkerMessage& message) {
@@ -83,7 +61,7 @@ void SimCoordinator::OnReady(SessionId session, const v1::WorkerMessage& message
   const bool is_first = ready_.empty();
   if (heard.ready().generation() == view_.generation.value()) ready_.insert(session);
   const v1::Ready ready = heard.ready();
-  Carry(Judge(session, heard));
+  Carry(membership_.OnMessage(session, heard, scene_->events.now()));
   if (is_first && scene_->IsPlanted(Plant::kSealTooEarly)) SealEarly(ready);
   if (scene_->IsPlanted(Plant::kSealWithoutWorker) && ready_.size() + 1 == view_.members.size()) {
     ForgeReady(session, ready);
@@ -97,7 +75,7 @@ void SimCoordinator::ForgeReady(SessionId except, const v1::Ready& ready) {
     if (session == except || ready_.count(session) > 0 || open_.count(session) == 0) continue;
     v1::WorkerMessage message;
     *message.mutable_ready() = ready;
-    return Carry(Judge(session, message));
+    return Carry(membership_.OnMessage(session, message, scene_->events.now()));
   }
 }
 

@@ -37,7 +37,6 @@ class SimCoordinator {
 
  private:
   void Tick();
-  Outcome Judge(SessionId session, const v1::WorkerMessage& message);
   void OnReady(SessionId session, const v1::WorkerMessage& message);
   void ForgeReady(SessionId except, const v1::Ready& ready);
   void SealEarly(const v1::Ready& ready);

@@ -84,10 +84,6 @@ std::vector<std::vector<Rank>> GroupsInMemory(absl::string_view name, const View
 std::string DescribeBackend(absl::string_view name, const View& view, const BackendOptions& options,
                             absl::Span<const BucketSpec> buckets = {});
 
-// Returns `backend` with `on_span`, which must not be empty: it gets each bucket's transfer, from
-// Expect to its done.
-std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan on_span);
-
 }  // namespace gradwire
 
 #endif  // GRADWIRE_WORKER_BACKENDS_BACKEND_H_

@@ -12,6 +12,7 @@
 #include "common/rpc/channel.h"
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
+#include "worker/member/member_exchange.h"
 #include "worker/member/view_changes.h"
 #include "worker/options/traits.h"
 
@@ -52,9 +53,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const MemberOptions& opti
   BackendOptions backend_options = options.transport;
   backend_options.coordinator = options.endpoint.coordinator;
   backend_options.security = security;
-  auto backend = MakeBackend(options.backend, backend_options);
-  if (!backend.ok() || !backend_options.on_span) return backend;
-  return TraceBackend(*std::move(backend), std::move(backend_options.on_span));
+  return MakeBackend(options.backend, backend_options);
 }
 
 absl::Status CheckRanks(const View& view, const std::string& backend) {
@@ -184,7 +183,10 @@ absl::Status RunMember::Connect(const View& view) {
     return exchange.status();
   }
   exchange_ = *std::move(exchange);
-  if (options_.shares_exchange) exchange_ = std::make_unique<SharedExchange>(std::move(exchange_));
+  const OnSpan& on_span = options_.transport.on_span;
+  if (options_.shares_exchange || on_span) {
+    exchange_ = std::make_unique<MemberExchange>(std::move(exchange_), on_span);
+  }
   for (const auto& [layout, buckets] : layouts_) exchange_->AddLayout(layout, buckets);
   {
     MutexLock lock(&mutex_);

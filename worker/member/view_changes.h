@@ -1,66 +1,14 @@
 #ifndef GRADWIRE_WORKER_MEMBER_VIEW_CHANGES_H_
 #define GRADWIRE_WORKER_MEMBER_VIEW_CHANGES_H_
 
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/wire/view.h"
-#include "worker/backends/exchange.h"
 
 namespace gradwire {
-
-// An exchange that several threads use, each with its own layouts: it lets one thread at a time
-// call an exchange that allows only one. Example: a group that uses powersgd, with the threads of
-// LowRankExchange and the thread of the collectives.
-class SharedExchange : public Exchange {
- public:
-  explicit SharedExchange(std::unique_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
-
-  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override {
-    MutexLock lock(&mutex_);
-    exchange_->AddLayout(layout, std::move(buckets));
-  }
-  // `done` may run within the call, and must not call this exchange.
-  void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
-              Done done) override {
-    MutexLock lock(&mutex_);
-    exchange_->Expect(key, result, deadline, std::move(done));
-  }
-  void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
-    MutexLock lock(&mutex_);
-    exchange_->Contribute(key, rank, terms);
-  }
-  Memory TermsMemory(LayoutId layout, Bucket bucket, Rank rank) override {
-    MutexLock lock(&mutex_);
-    return exchange_->TermsMemory(layout, bucket, rank);
-  }
-  Memory ResultMemory(LayoutId layout, Bucket bucket) override {
-    MutexLock lock(&mutex_);
-    return exchange_->ResultMemory(layout, bucket);
-  }
-  void SetRate(double rate) override {
-    MutexLock lock(&mutex_);
-    exchange_->SetRate(rate);
-  }
-  std::vector<KeptValues> Kept(LayoutId layout) override {
-    MutexLock lock(&mutex_);
-    return exchange_->Kept(layout);
-  }
-  void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
-  absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
-  TransferTotals totals() const override { return exchange_->totals(); }
-  absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }
-
- private:
-  Mutex mutex_;
-  const std::unique_ptr<Exchange> exchange_;
-};
 
 // Whether the loss of another worker may have caused `status`, with which training ended: a
 // transfer with it broke, was ended by it or by a worker that learned of the loss first, or did not

@@ -1,51 +1,14 @@
 #include "worker/options/traits.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "worker/options/choices.h"
 #include "worker/options/sync_choice.h"
 
 namespace gradwire {
 
-// Defines a trait that sets one field.
-#define GRADWIRE_TRAIT(Traits, Name, argument, field, value) \
-  Traits Traits::Name(argument)&& {                          \
-    field = value;                                           \
-    return std::move(*this);                                 \
-  }
-GRADWIRE_TRAIT(SyncTraits, OnDevices, , on_devices, true)
-GRADWIRE_TRAIT(SyncTraits, Overlaps, , overlaps, true)
-GRADWIRE_TRAIT(SyncTraits, UpdatesLate, , updates_late, true)
-GRADWIRE_TRAIT(SyncTraits, Gathers, , gathers, true)
-GRADWIRE_TRAIT(SyncTraits, Periodic, , periodic, true)
-GRADWIRE_TRAIT(SyncTraits, Outer, , outer, true)
-GRADWIRE_TRAIT(SyncTraits, Served, , served, true)
-GRADWIRE_TRAIT(SyncTraits, ChangesMean, , changes_mean, true)
-GRADWIRE_TRAIT(SyncTraits, BucketCapMb, double mib, bucket_cap_mb, mib)
-GRADWIRE_TRAIT(BackendTraits, Gives, Exact fold, exact, fold)
-GRADWIRE_TRAIT(BackendTraits, Halves, , halves, true)
-GRADWIRE_TRAIT(BackendTraits, SeveralRanks, , several_ranks, true)
-GRADWIRE_TRAIT(BackendTraits, Recovers, , recovers, true)
-GRADWIRE_TRAIT(BackendTraits, AnyOrder, , any_order, true)
-GRADWIRE_TRAIT(BackendTraits, Connections, , connections, true)
-GRADWIRE_TRAIT(BackendTraits, Aggregates, , aggregates, true)
-GRADWIRE_TRAIT(BackendTraits, Codecs, , codecs, true)
-GRADWIRE_TRAIT(BackendTraits, Loads, LinkPattern pattern, links, pattern)
-GRADWIRE_TRAIT(BackendTraits, Has, Collectives all, collectives, all)
-GRADWIRE_TRAIT(BackendTraits, NoTls, , tls, false)
-GRADWIRE_TRAIT(BackendTraits, UnderMpirun, , under_mpirun, true)
-#undef GRADWIRE_TRAIT
-
 bool LoadsWorkersAlike(LinkPattern links) {
   return links == LinkPattern::kWorkers || links == LinkPattern::kRing ||
          links == LinkPattern::kPairs;
-}
-
-SyncTraits SyncTraits::Averages(absl::string_view backend) && {
-  averages = true;
-  default_backend = std::string(backend);
-  return std::move(*this);
 }
 
 SyncTraits TraitsOfSync(absl::string_view name) {
@@ -92,7 +55,7 @@ absl::Status CheckWire(absl::string_view backend, absl::string_view wire,
 }
 
 absl::Status CheckTls(absl::string_view backend, bool tls) {
-  if (!tls || TraitsOfBackend(backend).tls) return absl::OkStatus();
+  if (!tls || !TraitsOfBackend(backend).no_tls) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--tls-cert: got back end ", backend,
                    ", whose connections cannot be encrypted; expected another one, or no TLS"));

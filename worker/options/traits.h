@@ -2,6 +2,7 @@
 #define GRADWIRE_WORKER_OPTIONS_TRAITS_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -9,32 +10,50 @@
 
 namespace gradwire {
 
+// Defines the field `field`, false, and the method `Trait`, which sets it for a row of a table.
+#define GRADWIRE_TRAIT(Traits, Trait, field) \
+  bool field = false;                        \
+  Traits Trait()&& {                         \
+    field = true;                            \
+    return std::move(*this);                 \
+  }
+// The same for a field that a row gives a value.
+#define GRADWIRE_TRAIT_OF(Traits, Trait, Type, field, value) \
+  Type field = value;                                        \
+  Traits Trait(Type given)&& {                               \
+    field = std::move(given);                                \
+    return std::move(*this);                                 \
+  }
+
 // Properties of a sync, the third column of its row in syncs.inc. A row names only properties that
 // differ from the defaults, as in Averages("auto").Overlaps().BucketCapMb(1), so a new trait
 // changes only the rows that have it.
 struct SyncTraits {
   bool averages = false;  // over all ranks; false: one process alone, without a coordinator
   std::string default_backend = "none";  // "none": averages nothing
-  bool on_devices = false;               // divides each batch among the --devices of its process
-  bool overlaps = false;                 // buckets leave during backward
-  bool updates_late = false;  // a parameter is updated just before the next forward pass reads it
-  bool gathers = false;       // at rank 0, which scatters the mean, if the back end can do it
-  bool periodic = false;      // named NAME:H; averages the ranks' own models every H steps
-  bool outer = false;         // applies the exchanged mean with an outer optimizer
-  bool served = false;        // the aggregators keep the model and its optimizer
-  bool changes_mean = false;  // writes to a bucket's mean before the optimizer reads it
-  double bucket_cap_mb = 25;  // MiB, the default; 0: a bucket for each parameter
-
-  SyncTraits Averages(absl::string_view backend) &&;
-  SyncTraits OnDevices() &&;
-  SyncTraits Overlaps() &&;
-  SyncTraits UpdatesLate() &&;
-  SyncTraits Gathers() &&;
-  SyncTraits Periodic() &&;
-  SyncTraits Outer() &&;
-  SyncTraits Served() &&;
-  SyncTraits ChangesMean() &&;
-  SyncTraits BucketCapMb(double mib) &&;
+  SyncTraits Averages(absl::string_view backend) && {
+    averages = true;
+    default_backend = std::string(backend);
+    return std::move(*this);
+  }
+  // Divides each batch among the --devices of its process.
+  GRADWIRE_TRAIT(SyncTraits, OnDevices, on_devices)
+  // Buckets leave during backward.
+  GRADWIRE_TRAIT(SyncTraits, Overlaps, overlaps)
+  // A parameter is updated just before the next forward pass reads it.
+  GRADWIRE_TRAIT(SyncTraits, UpdatesLate, updates_late)
+  // Gathers at rank 0, which scatters the mean, if the back end can do it.
+  GRADWIRE_TRAIT(SyncTraits, Gathers, gathers)
+  // Named NAME:H; averages the ranks' own models every H steps.
+  GRADWIRE_TRAIT(SyncTraits, Periodic, periodic)
+  // Applies the exchanged mean with an outer optimizer.
+  GRADWIRE_TRAIT(SyncTraits, Outer, outer)
+  // The aggregators keep the model and its optimizer.
+  GRADWIRE_TRAIT(SyncTraits, Served, served)
+  // Writes to a bucket's mean before the optimizer reads it.
+  GRADWIRE_TRAIT(SyncTraits, ChangesMean, changes_mean)
+  // MiB, the default; 0: a bucket for each parameter.
+  GRADWIRE_TRAIT_OF(SyncTraits, BucketCapMb, double, bucket_cap_mb, 25)
 };
 
 // The network links that an average loads.
@@ -65,32 +84,30 @@ enum class Exact {
 
 // Properties of a back end, the third column of its row in backends.inc.
 struct BackendTraits {
-  Exact exact = Exact::kNever;
-  bool halves = false;         // takes --wire bf16 and fp16
-  bool several_ranks = false;  // a worker may carry several ranks
-  bool recovers = false;       // a step can be repeated in a later view
-  bool any_order = false;      // workers may begin exchanges in different orders
-  bool connections = false;    // accepts several connections to each peer
-  bool aggregates = false;     // aggregators fold, and can keep a model (parameter server)
-  bool codecs = false;         // accepts a --compress whose payloads the receiver decodes
-  LinkPattern links = LinkPattern::kWorkers;
-  Collectives collectives = Collectives::kTwo;
-  bool tls = true;            // all connections are gRPC's, which TLS encrypts
-  bool under_mpirun = false;  // mpirun must start the workers, all in one job
-
-  BackendTraits Gives(Exact fold) &&;
-  BackendTraits Halves() &&;
-  BackendTraits SeveralRanks() &&;
-  BackendTraits Recovers() &&;
-  BackendTraits AnyOrder() &&;
-  BackendTraits Connections() &&;
-  BackendTraits Aggregates() &&;
-  BackendTraits Codecs() &&;
-  BackendTraits Loads(LinkPattern pattern) &&;
-  BackendTraits Has(Collectives all) &&;
-  BackendTraits NoTls() &&;
-  BackendTraits UnderMpirun() &&;
+  GRADWIRE_TRAIT_OF(BackendTraits, Gives, Exact, exact, Exact::kNever)
+  // Takes --wire bf16 and fp16.
+  GRADWIRE_TRAIT(BackendTraits, Halves, halves)
+  // A worker may carry several ranks.
+  GRADWIRE_TRAIT(BackendTraits, SeveralRanks, several_ranks)
+  // A step can be repeated in a later view.
+  GRADWIRE_TRAIT(BackendTraits, Recovers, recovers)
+  // Workers may begin exchanges in different orders.
+  GRADWIRE_TRAIT(BackendTraits, AnyOrder, any_order)
+  // Accepts several connections to each peer.
+  GRADWIRE_TRAIT(BackendTraits, Connections, connections)
+  // Aggregators fold, and can keep a model (parameter server).
+  GRADWIRE_TRAIT(BackendTraits, Aggregates, aggregates)
+  // Accepts a --compress whose payloads the receiver decodes.
+  GRADWIRE_TRAIT(BackendTraits, Codecs, codecs)
+  GRADWIRE_TRAIT_OF(BackendTraits, Loads, LinkPattern, links, LinkPattern::kWorkers)
+  GRADWIRE_TRAIT_OF(BackendTraits, Has, Collectives, collectives, Collectives::kTwo)
+  // Has connections of its own, which are not encrypted; others are gRPC's.
+  GRADWIRE_TRAIT(BackendTraits, NoTls, no_tls)
+  // mpirun must start the workers, all in one job.
+  GRADWIRE_TRAIT(BackendTraits, UnderMpirun, under_mpirun)
 };
+#undef GRADWIRE_TRAIT
+#undef GRADWIRE_TRAIT_OF
 
 // Columns of a row of optimizers.inc.
 struct OptimizerTraits {
@@ -124,7 +141,7 @@ absl::Status CheckTls(absl::string_view backend, bool tls);
 
 // Returns InvalidArgument if back end `backend` needs mpirun, and nothing in the environment says
 // that it started this process. MPI would then make a world of one rank.
-absl::Status CheckMpirun(absl::string_view backend, const Environment &environment);
+absl::Status CheckMpirun(absl::string_view backend, const Environment& environment);
 
 }  // namespace gradwire
 

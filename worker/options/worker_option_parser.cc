@@ -160,7 +160,7 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
               Agreement::kMayDiffer, NeedsOnDevices(options));
   parser->Add(
       "threads", "N", "compute threads of each device, the same number on all workers",
-      WithDefault(Integer(&options->threads, 1, 4096), "cores per worker, smallest of all hosts"),
+      WithDefault(Integer(&options->threads, 1, 4096), "cores per rank, smallest of all workers"),
       Agreement::kCompared);
   AddInstructionsOption(&options->instructions, parser);
   parser->Add("evaluate", "true|false", "print loss and accuracy on the test data at the end",

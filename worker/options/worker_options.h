@@ -66,7 +66,7 @@ struct WorkerOptions : ModelFlags, SyncSettings {
   bool drop_last = false;  // leaves out the sampler's tail
   bool set_epoch = true;   // each epoch has its own order
   int loaders = 1;         // threads that make batches
-  int threads = 0;  // compute threads of each device; 0: cores per worker, smallest of all hosts
+  int threads = 0;  // compute threads of each device; 0: cores per rank, smallest of all workers
   std::string instructions;    // for sums and checksums; empty: the best that the processor has
   int local_world_size = 1;    // workers on this host
   bool evaluate = false;       // at the end

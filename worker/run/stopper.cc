@@ -48,14 +48,6 @@ int Stopper::exit_code() const {
   return exit_code_;
 }
 
-bool Stopper::WaitForRequest(absl::Time deadline) {
-  MutexLock lock(&mutex_);
-  while (!requested_) {
-    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
-  }
-  return requested_;
-}
-
 void Stopper::Guard() {
   MutexLock lock(&mutex_);
   while (!requested_ && !ended_) changed_.Wait(&mutex_);

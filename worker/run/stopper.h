@@ -32,8 +32,6 @@ class Stopper {
   // The request's reason and exit code; OK and 0 if there is none.
   absl::Status reason() const;
   int exit_code() const;
-  // Waits for a request until `deadline`. Returns whether there is one.
-  bool WaitForRequest(absl::Time deadline);
 
  private:
   void Guard();

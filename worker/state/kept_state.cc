@@ -66,12 +66,11 @@ void CopyMean(const KeptValues& kept, const PartsOfBuckets& parts_of,
 }
 
 // Assembles the mean's error of a whole tensor from the ranges of the state.
-absl::Status GetMean(const v1::StateCatalog& catalog, const GetTensor& get,
-                     const PartOfBucket& part, torch::Tensor* whole) {
+absl::Status GetMean(const StateReader& reader, const PartOfBucket& part, torch::Tensor* whole) {
   *whole = torch::empty({part.tensor.numel()}, torch::kFloat);
   const std::string prefix = KeyOfMean(part.name);
   int64_t found = 0;  // elements
-  for (const v1::StateSection& section : catalog.sections()) {
+  for (const v1::StateSection& section : reader.catalog().sections()) {
     if (section.name() != kResidualsSection) continue;
     for (const v1::StateTensor& range : section.tensors()) {
       if (!absl::StartsWith(range.key(), prefix)) continue;
@@ -82,7 +81,7 @@ absl::Status GetMean(const v1::StateCatalog& catalog, const GetTensor& get,
         return Unexpected(absl::StrCat("checkpoint: tensor '", range.key(), "'"), "that range",
                           absl::StrCat("one of ", whole->numel(), " elements"));
       }
-      absl::Status got = get(section.name(), range.key(), whole->narrow(0, first, size));
+      absl::Status got = reader.Get(section.name(), range.key(), whole->narrow(0, first, size));
       if (!got.ok()) return got;
       found += size;
     }
@@ -92,8 +91,7 @@ absl::Status GetMean(const v1::StateCatalog& catalog, const GetTensor& get,
                     absl::StrCat(found, " elements"), absl::StrCat(whole->numel()));
 }
 
-absl::Status RestoreMeans(const v1::StateCatalog& catalog, const GetTensor& get,
-                          const PartsOfBuckets& parts_of, size_t bucket,
+absl::Status RestoreMeans(const StateReader& reader, const PartsOfBuckets& parts_of, size_t bucket,
                           const std::vector<KeptValues>& of_bucket) {
   for (const PartOfBucket& part : parts_of(bucket)) {
     torch::Tensor whole;
@@ -102,7 +100,7 @@ absl::Status RestoreMeans(const v1::StateCatalog& catalog, const GetTensor& get,
       const int64_t size = overlap.values.numel();
       if (size == 0) continue;
       if (!whole.defined()) {
-        if (absl::Status got = GetMean(catalog, get, part, &whole); !got.ok()) return got;
+        if (absl::Status got = GetMean(reader, part, &whole); !got.ok()) return got;
       }
       overlap.values.copy_(whole.narrow(0, overlap.in_tensor, size));
     }
@@ -111,6 +109,19 @@ absl::Status RestoreMeans(const v1::StateCatalog& catalog, const GetTensor& get,
 }
 
 }  // namespace
+
+std::vector<PartOfBucket> PartsOfGradients(const Reducer& reducer, const NamedTensors& parameters,
+                                           size_t bucket) {
+  std::vector<PartOfBucket> of_bucket;
+  if (bucket >= reducer.gradient_buckets()) return of_bucket;
+  int64_t first = 0;
+  for (const size_t index : reducer.IndicesOf(bucket)) {
+    const auto& [name, tensor] = parameters[index];
+    of_bucket.push_back({name, tensor, first});
+    first += tensor.numel();
+  }
+  return of_bucket;
+}
 
 void CopyKept(const std::vector<KeptValues>& kept, const PartsOfBuckets& parts_of,
               std::vector<StateTensorRef>* out) {
@@ -129,8 +140,8 @@ void CopyKept(const std::vector<KeptValues>& kept, const PartsOfBuckets& parts_o
   out->insert(out->end(), residuals.begin(), residuals.end());
 }
 
-absl::Status RestoreKept(const v1::StateCatalog& catalog, const GetTensor& get,
-                         const PartsOfBuckets& parts_of, const std::vector<KeptValues>& kept) {
+absl::Status RestoreKept(const StateReader& reader, const PartsOfBuckets& parts_of,
+                         const std::vector<KeptValues>& kept) {
   std::vector<std::vector<KeptValues>> means;  // by bucket
   for (const KeptValues& values : kept) {
     if (IsOfMean(values)) {
@@ -140,12 +151,12 @@ absl::Status RestoreKept(const v1::StateCatalog& catalog, const GetTensor& get,
       continue;
     }
     for (const NamedValues& named : NamedValuesOf(values, parts_of)) {
-      absl::Status got = get(named.section, named.key, named.values);
+      absl::Status got = reader.Get(named.section, named.key, named.values);
       if (!got.ok()) return got;
     }
   }
   for (size_t bucket = 0; bucket < means.size(); ++bucket) {
-    absl::Status restored = RestoreMeans(catalog, get, parts_of, bucket, means[bucket]);
+    absl::Status restored = RestoreMeans(reader, parts_of, bucket, means[bucket]);
     if (!restored.ok()) return restored;
   }
   return absl::OkStatus();

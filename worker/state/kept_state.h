@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "gradwire/v1/state.pb.h"
 #include "worker/backends/kept_values.h"
+#include "worker/ddp/reducer.h"
 #include "worker/state/state_copy.h"
+#include "worker/state/state_reader.h"
 
 namespace gradwire {
 
@@ -24,20 +25,21 @@ struct PartOfBucket {
 };
 using PartsOfBuckets = std::function<std::vector<PartOfBucket>(size_t bucket)>;
 
+// Returns the parts of a bucket of gradients of a module with these parameters; none for a bucket
+// of other data.
+std::vector<PartOfBucket> PartsOfGradients(const Reducer& reducer, const NamedTensors& parameters,
+                                           size_t bucket);
+
 // Appends copies of what an exchange keeps, in sections codec and residuals (see state_plan.h), by
 // the names of the buckets' tensors.
 void CopyKept(const std::vector<KeptValues>& kept, const PartsOfBuckets& parts_of,
               std::vector<StateTensorRef>* out);
 
-// Gets a tensor of a state; see StateRestorer.
-using GetTensor = std::function<absl::Status(const std::string& section, const std::string& key,
-                                             const torch::Tensor& tensor)>;
-
-// Sets what an exchange keeps to the values of a state with `catalog`. Ranges of the mean need not
-// be those of the copy. InvalidArgument, which names the tensor, if the state lacks some of them;
-// errors of `get`.
-absl::Status RestoreKept(const v1::StateCatalog& catalog, const GetTensor& get,
-                         const PartsOfBuckets& parts_of, const std::vector<KeptValues>& kept);
+// Sets what an exchange keeps to the values of a state. Ranges of the mean need not be those of the
+// copy. InvalidArgument, which names the tensor, if the state lacks some of them; errors of
+// StateReader::Get.
+absl::Status RestoreKept(const StateReader& reader, const PartsOfBuckets& parts_of,
+                         const std::vector<KeptValues>& kept);
 
 }  // namespace gradwire
 

@@ -4,15 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/xxh3.h"
+#include "worker/weights/tensor_types.h"
 
 namespace gradwire {
 namespace {
-
-constexpr std::pair<torch::ScalarType, const char*> kTypes[] = {
-    {torch::kDouble, "F64"},    {torch::kFloat, "F32"}, {torch::kHalf, "F16"},
-    {torch::kBFloat16, "BF16"}, {torch::kLong, "I64"},  {torch::kInt, "I32"},
-    {torch::kShort, "I16"},     {torch::kChar, "I8"},   {torch::kByte, "U8"},
-    {torch::kBool, "BOOL"}};
 
 v1::StateCatalog CatalogOf(const std::vector<StateTensorRef>& tensors) {
   v1::StateCatalog catalog;
@@ -32,11 +27,15 @@ v1::StateCatalog CatalogOf(const std::vector<StateTensorRef>& tensors) {
 
 }  // namespace
 
+NamedTensors ParametersOf(const torch::nn::Module& module) {
+  NamedTensors named;
+  for (const auto& item : module.named_parameters()) named.emplace_back(item.key(), item.value());
+  return named;
+}
+
 std::string StateTypeOf(const torch::Tensor& tensor) {
-  for (const auto& [type, name] : kTypes) {
-    if (tensor.scalar_type() == type) return name;
-  }
-  return "";
+  const absl::optional<TensorType> type = FromTorch(tensor.scalar_type());
+  return type.has_value() ? RowOf(*type).name : "";
 }
 
 StateCopy::StateCopy(std::vector<StateTensorRef> tensors)

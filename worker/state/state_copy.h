@@ -16,6 +16,10 @@ namespace gradwire {
 // Returns what safetensors calls a type, such as "F32"; empty for a type without a name there.
 std::string StateTypeOf(const torch::Tensor& tensor);
 
+// Tensors of a module by name.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+NamedTensors ParametersOf(const torch::nn::Module& module);
+
 // A tensor of the state, by its key (common/state/state_plan.h).
 struct StateTensorRef {
   std::string section;

@@ -12,14 +12,6 @@ namespace {
 
 constexpr char kMomentum[] = "momentum_buffer";
 
-using Named = std::vector<std::pair<std::string, torch::Tensor>>;
-
-Named ParametersOf(const Model& model) {
-  Named named;
-  for (const auto& item : model.named_parameters()) named.emplace_back(item.key(), item.value());
-  return named;
-}
-
 std::string BufferName(const Model& model, const torch::Tensor& buffer) {
   for (const auto& item : model.named_buffers()) {
     if (item.value().is_same(buffer)) return item.key();
@@ -28,8 +20,8 @@ std::string BufferName(const Model& model, const torch::Tensor& buffer) {
 }
 
 // Buffers that training changes.
-Named BuffersOf(const Model& model) {
-  Named named;
+NamedTensors BuffersOf(const Model& model) {
+  NamedTensors named;
   for (const torch::Tensor& buffer : model.trained_buffers()) {
     named.emplace_back(BufferName(model, buffer), buffer);
   }
@@ -37,9 +29,9 @@ Named BuffersOf(const Model& model) {
 }
 
 // The others, such as those of a frozen extractor.
-Named FrozenBuffersOf(const Model& model) {
+NamedTensors FrozenBuffersOf(const Model& model) {
   const std::vector<torch::Tensor> trained = model.trained_buffers();
-  Named frozen;
+  NamedTensors frozen;
   for (const auto& item : model.named_buffers()) {
     const auto is_it = [&item](const torch::Tensor& other) { return other.is_same(item.value()); };
     if (std::any_of(trained.begin(), trained.end(), is_it)) continue;
@@ -53,8 +45,8 @@ std::string BufferKey(Rank rank, const std::string& name) {
 }
 
 // The tensors of a rank that take turns in the module, with the start of their keys.
-Named OwnTensors(const TrainingParts& parts, Rank rank) {
-  Named own;
+NamedTensors OwnTensors(const TrainingParts& parts, Rank rank) {
+  NamedTensors own;
   for (const auto& [name, buffer] : BuffersOf(*parts.model)) {
     own.emplace_back(BufferKey(rank, name), buffer);
   }
@@ -66,22 +58,12 @@ Named OwnTensors(const TrainingParts& parts, Rank rank) {
   return own;
 }
 
-std::vector<PartOfBucket> PartsOfBucket(const TrainingParts& parts, const Named& parameters,
-                                        size_t bucket) {
-  std::vector<PartOfBucket> of_bucket;
-  int64_t first = 0;
-  for (const size_t index : parts.reducer->IndicesOf(bucket)) {
-    const auto& [name, tensor] = parameters[index];
-    of_bucket.push_back({name, tensor, first});
-    first += tensor.numel();
-  }
-  return of_bucket;
-}
-
-// The same for a bucket of the outer step; the last one may hold buffers.
-std::vector<PartOfBucket> PartsOfOuter(const TrainingParts& parts, const Named& parameters,
+// The parts of a bucket of the outer step; the last one may hold buffers.
+std::vector<PartOfBucket> PartsOfOuter(const TrainingParts& parts, const NamedTensors& parameters,
                                        size_t bucket) {
-  if (bucket < parts.reducer->gradient_buckets()) return PartsOfBucket(parts, parameters, bucket);
+  if (bucket < parts.reducer->gradient_buckets()) {
+    return PartsOfGradients(*parts.reducer, parameters, bucket);
+  }
   std::vector<PartOfBucket> of_bucket;
   int64_t first = 0;
   for (const torch::Tensor& tensor : parts.sync->outer()->tensors(bucket)) {
@@ -92,10 +74,9 @@ std::vector<PartOfBucket> PartsOfOuter(const TrainingParts& parts, const Named& 
 }
 
 // The names of what the exchange keeps. Only gradients are compressed.
-PartsOfBuckets NamesOfGradients(const TrainingParts& parts) {
+PartsOfBuckets PartsOfKept(const TrainingParts& parts) {
   return [&parts, parameters = ParametersOf(*parts.model)](size_t bucket) {
-    return bucket < parts.reducer->gradient_buckets() ? PartsOfBucket(parts, parameters, bucket)
-                                                      : std::vector<PartOfBucket>();
+    return PartsOfGradients(*parts.reducer, parameters, bucket);
   };
 }
 
@@ -104,13 +85,13 @@ torch::Tensor Slice(const torch::Tensor& flat, const PartOfBucket& part) {
 }
 
 // The state of the optimizers, by bucket, under PREFIX + PARAMETER/NAME.
-void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const std::string& section,
-                   const std::string& prefix, absl::Span<SlicedOptimizer> optimizers,
-                   std::vector<StateTensorRef>* out) {
+void CopyOptimizer(const TrainingParts& parts, const NamedTensors& parameters,
+                   const std::string& section, const std::string& prefix,
+                   absl::Span<SlicedOptimizer> optimizers, std::vector<StateTensorRef>* out) {
   for (size_t bucket = 0; bucket < optimizers.size(); ++bucket) {
     const OptimizerKind& kind = optimizers[bucket].kind();
     const std::vector<torch::Tensor> state = optimizers[bucket].State();
-    for (const PartOfBucket& part : PartsOfBucket(parts, parameters, bucket)) {
+    for (const PartOfBucket& part : PartsOfGradients(*parts.reducer, parameters, bucket)) {
       for (size_t i = 0; i < state.size(); ++i) {
         const bool shared = kind.dimensions[i] == 0;
         out->push_back({section, absl::StrCat(prefix, part.name, "/", kind.names[i]),
@@ -121,7 +102,7 @@ void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const st
 }
 
 // The tensors that all have in common come first: the coordinator finds their names by that.
-void CopyRanks(const TrainingParts& parts, const Named& parameters,
+void CopyRanks(const TrainingParts& parts, const NamedTensors& parameters,
                std::vector<StateTensorRef>* out) {
   for (const auto& [name, buffer] : FrozenBuffersOf(*parts.model)) {
     out->push_back({kRanksSection, BufferKey(Rank(0), name), buffer.detach().clone(), true});
@@ -141,7 +122,7 @@ void CopyRanks(const TrainingParts& parts, const Named& parameters,
   }
 }
 
-void CopyOuter(const TrainingParts& parts, const Named& parameters,
+void CopyOuter(const TrainingParts& parts, const NamedTensors& parameters,
                std::vector<StateTensorRef>* out) {
   const PseudoGradient::State state = parts.sync->outer()->Capture();
   for (size_t bucket = 0; bucket < state.anchors.size(); ++bucket) {
@@ -160,7 +141,7 @@ void CopyOuter(const TrainingParts& parts, const Named& parameters,
 }
 
 // Parameters that are not exchanged are those of the module.
-void CopyModel(const TrainingParts& parts, const Named& parameters,
+void CopyModel(const TrainingParts& parts, const NamedTensors& parameters,
                std::vector<StateTensorRef>* out) {
   const size_t first = out->size();
   const bool from_module = parts.sync->outer() == nullptr;
@@ -173,47 +154,20 @@ void CopyModel(const TrainingParts& parts, const Named& parameters,
   const PseudoGradient::State state = parts.sync->outer()->Capture();
   for (size_t bucket = 0; bucket < parts.reducer->gradient_buckets(); ++bucket) {
     const std::vector<size_t> indices = parts.reducer->IndicesOf(bucket);
-    const std::vector<PartOfBucket> of_bucket = PartsOfBucket(parts, parameters, bucket);
+    const std::vector<PartOfBucket> of_bucket =
+        PartsOfGradients(*parts.reducer, parameters, bucket);
     for (size_t i = 0; i < indices.size(); ++i) {
       (*out)[first + indices[i]].tensor = Slice(state.anchors[bucket], of_bucket[i]);
     }
   }
 }
 
-// Restores from `reader`; both outlive it.
-class Restorer {
- public:
-  Restorer(const TrainingParts& parts, const StateReader& reader)
-      : parts_(parts), reader_(reader) {}
-
-  absl::Status BeforeAttach() const;
-  absl::Status AfterAttach() const;
-
- private:
-  bool Has(const std::string& section, const std::string& key) const {
-    return reader_.Find(section, key) != nullptr;
-  }
-  absl::Status Get(const std::string& section, const std::string& key,
-                   const torch::Tensor& tensor) const {
-    return reader_.Get(section, key, tensor);
-  }
-  absl::Status GetOptimizer(const std::string& section, const std::string& prefix,
-                            absl::Span<SlicedOptimizer> optimizers) const;
-  absl::Status GetOptimizerOfBucket(const std::string& section, const std::string& prefix,
-                                    size_t bucket, SlicedOptimizer* optimizer) const;
-  absl::Status GetRank(size_t index) const;
-  absl::Status GetOuter() const;
-  absl::Status GetKept() const;
-
-  const TrainingParts& parts_;
-  const StateReader& reader_;
-};
-
-absl::Status Restorer::GetOptimizerOfBucket(const std::string& section, const std::string& prefix,
-                                            size_t bucket, SlicedOptimizer* optimizer) const {
+absl::Status GetOptimizerOfBucket(const TrainingParts& parts, const StateReader& reader,
+                                  const std::string& section, const std::string& prefix,
+                                  size_t bucket, SlicedOptimizer* optimizer) {
   const OptimizerKind& kind = optimizer->kind();
   const std::vector<PartOfBucket> of_bucket =
-      PartsOfBucket(parts_, ParametersOf(*parts_.model), bucket);
+      PartsOfGradients(*parts.reducer, ParametersOf(*parts.model), bucket);
   std::vector<torch::Tensor> state;
   for (size_t i = 0; i < kind.names.size(); ++i) {
     std::vector<torch::Tensor> values;
@@ -222,7 +176,7 @@ absl::Status Restorer::GetOptimizerOfBucket(const std::string& section, const st
       values.push_back(shared ? torch::zeros({}, torch::kLong)
                               : torch::empty(part.tensor.sizes(), torch::kFloat));
       absl::Status got =
-          Get(section, absl::StrCat(prefix, part.name, "/", kind.names[i]), values.back());
+          reader.Get(section, absl::StrCat(prefix, part.name, "/", kind.names[i]), values.back());
       if (!got.ok()) return got;
       values.back() = shared ? values.back() : values.back().view({-1});
     }
@@ -232,71 +186,46 @@ absl::Status Restorer::GetOptimizerOfBucket(const std::string& section, const st
 }
 
 // An optimizer without state, such as SGD without momentum, has no tensors at all.
-absl::Status Restorer::GetOptimizer(const std::string& section, const std::string& prefix,
-                                    absl::Span<SlicedOptimizer> optimizers) const {
+absl::Status GetOptimizer(const TrainingParts& parts, const StateReader& reader,
+                          const std::string& section, const std::string& prefix,
+                          absl::Span<SlicedOptimizer> optimizers) {
   if (optimizers.empty()) return absl::OkStatus();
-  const Named parameters = ParametersOf(*parts_.model);
-  const std::string& first = parameters[parts_.reducer->IndicesOf(0).front()].first;
+  const NamedTensors parameters = ParametersOf(*parts.model);
+  const std::string& first = parameters[parts.reducer->IndicesOf(0).front()].first;
   const std::string key = absl::StrCat(prefix, first, "/", optimizers.front().kind().names.front());
-  if (!Has(section, key)) return absl::OkStatus();
+  if (reader.Find(section, key) == nullptr) return absl::OkStatus();
   for (size_t bucket = 0; bucket < optimizers.size(); ++bucket) {
-    absl::Status got = GetOptimizerOfBucket(section, prefix, bucket, &optimizers[bucket]);
+    absl::Status got =
+        GetOptimizerOfBucket(parts, reader, section, prefix, bucket, &optimizers[bucket]);
     if (!got.ok()) return got;
   }
   return absl::OkStatus();
 }
 
-// The model of the last exchange is the anchor that Attach takes from the module.
-absl::Status Restorer::BeforeAttach() const {
-  const torch::NoGradGuard values_only;
-  const bool own_models = parts_.reducer->updater() == Updater::kRank;
-  for (const auto& [name, parameter] : ParametersOf(*parts_.model)) {
-    absl::Status got = Get(kModelSection, name, parameter.detach());
+absl::Status GetRank(const TrainingParts& parts, const StateReader& reader, size_t index) {
+  const Rank rank = parts.reducer->ranks()[index];
+  parts.reducer->BeginForward(rank);
+  for (const auto& [key, tensor] : OwnTensors(parts, rank)) {
+    absl::Status got = reader.Get(kRanksSection, key, tensor.detach());
     if (!got.ok()) return got;
   }
-  for (const auto& [name, buffer] : BuffersOf(*parts_.model)) {
-    const std::string anchor = absl::StrCat("anchor/", name);
-    absl::Status got;
-    if (own_models && Has(kOuterSection, anchor)) {
-      got = Get(kOuterSection, anchor, buffer);
-    }
-    if (!own_models && parts_.broadcast) {
-      got = Get(kRanksSection, BufferKey(Rank(0), name), buffer);
-    }
-    if (!got.ok()) return got;
-  }
-  for (const auto& [name, buffer] : FrozenBuffersOf(*parts_.model)) {
-    const std::string key = BufferKey(Rank(0), name);
-    if (!Has(kRanksSection, key)) continue;  // the first builds of 0.2.0 did not keep them
-    if (absl::Status got = Get(kRanksSection, key, buffer); !got.ok()) return got;
-  }
-  return own_models ? absl::OkStatus() : GetOptimizer(kOptimizerSection, "", parts_.optimizers(0));
+  parts.reducer->EndForward(rank);
+  if (parts.sync->outer() == nullptr) return absl::OkStatus();
+  return GetOptimizer(parts, reader, kRanksSection, absl::StrCat(rank.value(), "/optimizer/"),
+                      parts.optimizers(index));
 }
 
-absl::Status Restorer::GetRank(size_t index) const {
-  const Rank rank = parts_.reducer->ranks()[index];
-  parts_.reducer->BeginForward(rank);
-  for (const auto& [key, tensor] : OwnTensors(parts_, rank)) {
-    absl::Status got = Get(kRanksSection, key, tensor.detach());
-    if (!got.ok()) return got;
-  }
-  parts_.reducer->EndForward(rank);
-  if (parts_.sync->outer() == nullptr) return absl::OkStatus();
-  return GetOptimizer(kRanksSection, absl::StrCat(rank.value(), "/optimizer/"),
-                      parts_.optimizers(index));
-}
-
-absl::Status Restorer::GetOuter() const {
-  PseudoGradient* const outer = parts_.sync->outer();
-  const Named parameters = ParametersOf(*parts_.model);
+absl::Status GetOuter(const TrainingParts& parts, const StateReader& reader) {
+  PseudoGradient* const outer = parts.sync->outer();
+  const NamedTensors parameters = ParametersOf(*parts.model);
   PseudoGradient::State state = outer->Capture();
   for (size_t bucket = 0; bucket < state.anchors.size(); ++bucket) {
     std::vector<torch::Tensor> momenta;
-    for (const PartOfBucket& part : PartsOfOuter(parts_, parameters, bucket)) {
+    for (const PartOfBucket& part : PartsOfOuter(parts, parameters, bucket)) {
       const std::string key = absl::StrCat(kMomentum, "/", part.name);
-      if (!Has(kOuterSection, key)) continue;
+      if (reader.Find(kOuterSection, key) == nullptr) continue;
       momenta.push_back(torch::empty(part.tensor.sizes(), torch::kFloat));
-      if (absl::Status got = Get(kOuterSection, key, momenta.back()); !got.ok()) return got;
+      if (absl::Status got = reader.Get(kOuterSection, key, momenta.back()); !got.ok()) return got;
       momenta.back() = momenta.back().view({-1});
     }
     if (!momenta.empty()) state.momenta[bucket] = {torch::cat(momenta)};
@@ -304,32 +233,12 @@ absl::Status Restorer::GetOuter() const {
   return outer->Restore(state);
 }
 
-absl::Status Restorer::GetKept() const {
-  if (!parts_.kept) return absl::OkStatus();
-  const GetTensor get = [this](const std::string& section, const std::string& key,
-                               const torch::Tensor& tensor) { return Get(section, key, tensor); };
-  return RestoreKept(reader_.catalog(), get, NamesOfGradients(parts_), parts_.kept());
-}
-
-absl::Status Restorer::AfterAttach() const {
-  const torch::NoGradGuard values_only;
-  if (absl::Status kept = GetKept(); !kept.ok()) return kept;
-  const bool own_models = parts_.sync->outer() != nullptr;
-  if (parts_.broadcast && !own_models) return absl::OkStatus();
-  for (size_t i = 0; i < parts_.reducer->ranks().size(); ++i) {
-    if (absl::Status got = GetRank(i); !got.ok()) return got;
-  }
-  // The reducer counts each rank's EndForward as a step that could be undone.
-  if (parts_.undoable) parts_.reducer->Keep();
-  return own_models ? GetOuter() : absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<StateTensorRef> TrainingState::Copy() {
   const TrainingParts& parts = parts_;
   const torch::NoGradGuard values_only;
-  const Named parameters = ParametersOf(*parts.model);
+  const NamedTensors parameters = ParametersOf(*parts.model);
   std::vector<StateTensorRef> tensors;
   CopyModel(parts, parameters, &tensors);
   if (parts.sync->outer() == nullptr) {
@@ -337,16 +246,55 @@ std::vector<StateTensorRef> TrainingState::Copy() {
   }
   CopyRanks(parts, parameters, &tensors);
   if (parts.sync->outer() != nullptr) CopyOuter(parts, parameters, &tensors);
-  if (parts.kept) CopyKept(parts.kept(), NamesOfGradients(parts), &tensors);
+  if (parts.kept) CopyKept(parts.kept(), PartsOfKept(parts), &tensors);
   return tensors;
 }
 
+// The model of the last exchange is the anchor that Attach takes from the module.
 absl::Status TrainingState::RestoreCommon(const StateReader& reader) {
-  return Restorer(parts_, reader).BeforeAttach();
+  const TrainingParts& parts = parts_;
+  const torch::NoGradGuard values_only;
+  const bool own_models = parts.reducer->updater() == Updater::kRank;
+  for (const auto& [name, parameter] : ParametersOf(*parts.model)) {
+    absl::Status got = reader.Get(kModelSection, name, parameter.detach());
+    if (!got.ok()) return got;
+  }
+  for (const auto& [name, buffer] : BuffersOf(*parts.model)) {
+    const std::string anchor = absl::StrCat("anchor/", name);
+    absl::Status got;
+    if (own_models && reader.Find(kOuterSection, anchor) != nullptr) {
+      got = reader.Get(kOuterSection, anchor, buffer);
+    }
+    if (!own_models && parts.broadcast) {
+      got = reader.Get(kRanksSection, BufferKey(Rank(0), name), buffer);
+    }
+    if (!got.ok()) return got;
+  }
+  for (const auto& [name, buffer] : FrozenBuffersOf(*parts.model)) {
+    const std::string key = BufferKey(Rank(0), name);
+    // The first builds of 0.2.0 did not keep them.
+    if (reader.Find(kRanksSection, key) == nullptr) continue;
+    if (absl::Status got = reader.Get(kRanksSection, key, buffer); !got.ok()) return got;
+  }
+  return own_models ? absl::OkStatus()
+                    : GetOptimizer(parts, reader, kOptimizerSection, "", parts.optimizers(0));
 }
 
 absl::Status TrainingState::RestoreOwn(const StateReader& reader) {
-  return Restorer(parts_, reader).AfterAttach();
+  const TrainingParts& parts = parts_;
+  const torch::NoGradGuard values_only;
+  if (parts.kept) {
+    absl::Status got = RestoreKept(reader, PartsOfKept(parts), parts.kept());
+    if (!got.ok()) return got;
+  }
+  const bool own_models = parts.sync->outer() != nullptr;
+  if (parts.broadcast && !own_models) return absl::OkStatus();
+  for (size_t i = 0; i < parts.reducer->ranks().size(); ++i) {
+    if (absl::Status got = GetRank(parts, reader, i); !got.ok()) return got;
+  }
+  // The reducer counts each rank's EndForward as a step that could be undone.
+  if (parts.undoable) parts.reducer->Keep();
+  return own_models ? GetOuter(parts, reader) : absl::OkStatus();
 }
 
 }  // namespace gradwire

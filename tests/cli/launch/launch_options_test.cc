@@ -293,8 +293,8 @@ TEST(ParseLaunchOptions, RankOptionsThatAllRanksMustShare_AreRefused) {
             "--rank-options: rank 1: got --seed '3', expected '744', because all ranks must share "
             "--seed; put it after -- for all ranks");
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--threads 2"}),
-            "--rank-options: rank 1: got --threads '2', expected 'cores per worker, smallest of "
-            "all hosts', because "
+            "--rank-options: rank 1: got --threads '2', expected 'cores per rank, smallest of all "
+            "workers', because "
             "all ranks must share --threads; put it after -- for all ranks");
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "0:--seed 4", "--", "--seed", "3"}),
             "--rank-options: rank 0: got --seed '4', expected '3', because all ranks must share "

@@ -10,7 +10,6 @@
 
 #include "absl/strings/ascii.h"
 #include "common/base/address.h"
-#include "common/session/local_address.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {
@@ -99,7 +98,7 @@ TEST(NumericAddress, Ipv4AndIpv6_AreHostAndPort) {
   for (const char* host : {"127.0.0.1", "::1"}) {
     const absl::StatusOr<AddressList> found = Resolve({host, 4711}, SOCK_STREAM);
     ASSERT_TRUE(found.ok()) << found.status();
-    const HostPort address = NumericAddress((*found)->ai_addr, (*found)->ai_addrlen);
+    const HostPort address = NumericAddress((*found)->ai_addr);
     EXPECT_EQ(address.host, host);
     EXPECT_EQ(address.port, 4711);
   }
@@ -108,7 +107,7 @@ TEST(NumericAddress, Ipv4AndIpv6_AreHostAndPort) {
 TEST(NumericAddress, OtherFamily_IsNone) {
   sockaddr other = {};
   other.sa_family = AF_UNIX;
-  const HostPort address = NumericAddress(&other, 0);
+  const HostPort address = NumericAddress(&other);
   EXPECT_EQ(address.host, "");
   EXPECT_EQ(address.port, 0);
 }

@@ -95,25 +95,6 @@ TEST(LayoutTest, ToString_Tensor_HasNameTypeAndShape) {
   EXPECT_EQ(ToString(TwoTensors()[1]), "'bn.count' int64 []");
 }
 
-TEST(LayoutTest, Fingerprint_AnyChange_Differs) {
-  const std::string before = Fingerprint(TwoTensors());
-  EXPECT_EQ(before.size(), 64);
-  EXPECT_EQ(Fingerprint(TwoTensors()), before);
-  std::vector<Layout> others(6, TwoTensors());
-  others[0][0].name = "conv.weights";
-  others[1][0].shape = {64, 3, 9};
-  others[2][0].dtype = "float16";
-  others[3][0].buffer = true;
-  std::swap(others[4][0], others[4][1]);
-  others[5].pop_back();
-  for (const Layout& other : others) EXPECT_NE(Fingerprint(other), before);
-}
-
-// The text under the sum is a contract: saved runs and other versions compare it.
-TEST(LayoutTest, Fingerprint_OfNothing_IsThatOfNoText) {
-  EXPECT_EQ(Fingerprint({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-}
-
 TEST(LayoutTest, FirstDifference_Equal_IsEmpty) {
   EXPECT_EQ(FirstDifference(TwoTensors(), TwoTensors(), "rank 0"), "");
   EXPECT_EQ(FirstDifference(Layout{}, Layout{}, "rank 0"), "");

@@ -106,27 +106,9 @@ class SpokenSession {
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;
 };
 
-class MembershipServiceTest : public ::testing::Test {
+class MembershipServiceTest : public ::testing::Test, private RunListener {
  protected:
-  explicit MembershipServiceTest(MembershipConfig config = Config())
-      : service_(config, {[this](const ::gradwire::FormRun& form) {
-                            formed_.Set(form.view);
-                            absl::SleepFor(view_takes_);
-                            return view_verdict_;
-                          },
-                          [this](const AgreeLayout& agree) { layout_.Set(agree.layout); },
-                          [](const PauseRun&) {},
-                          [this](const v1::StepDone& done) {
-                            if (done.rank() == 2) done_.Set(done);
-                          },
-                          [this](const TellLoss& loss) { lost_.Set(loss.ranks); },
-                          [this](Step step) { step_.Set(step); },
-                          [this](const absl::Status& status) {
-                            absl::SleepFor(end_takes_);
-                            over_.Set(status);
-                          },
-                          [](const TellStraggler&) {},
-                          [this](const TellCost& cost) { cost_.Set(cost.lost); }}) {
+  explicit MembershipServiceTest(MembershipConfig config = Config()) : service_(config, this) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -159,9 +141,26 @@ class MembershipServiceTest : public ::testing::Test {
     formed_.Get();
   }
 
+  absl::Status On(const ::gradwire::FormRun& form) override {
+    formed_.Set(form.view);
+    absl::SleepFor(view_takes_);
+    return view_verdict_;
+  }
+  void On(const AgreeLayout& agree) override { layout_.Set(agree.layout); }
+  void On(const TakeStep& take) override {
+    if (take.done.rank() == 2) done_.Set(take.done);
+  }
+  void On(const TellLoss& loss) override { lost_.Set(loss.ranks); }
+  void On(const EnterStep& enter) override { step_.Set(enter.step); }
+  void On(const EndRun& end) override {
+    absl::SleepFor(end_takes_);
+    over_.Set(end.status);
+  }
+  void On(const TellCost& cost) override { cost_.Set(cost.lost); }
+
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
-  absl::Status view_verdict_;  // of on_view
-  // Of on_view and on_run_over, as while a slow disk records them.
+  absl::Status view_verdict_;
+  // Of FormRun and EndRun, as while a slow disk records them.
   absl::Duration view_takes_, end_takes_;
   Slot<View> formed_;
   Slot<v1::StepDone> done_;  // rank 2's

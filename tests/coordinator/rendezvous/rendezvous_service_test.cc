@@ -24,9 +24,8 @@ RunId RunOf(uint8_t byte) {
   return run_id;
 }
 
-template <typename Request>
-Request With(const std::string& key) {
-  Request request;
+v1::SetRequest WithKey(const std::string& key) {
+  v1::SetRequest request;
   request.set_run_id(ToBytes(RunOf(7)));
   request.set_key(key);
   return request;
@@ -50,7 +49,7 @@ class RendezvousServiceTest : public ::testing::Test {
   }
 
   grpc::Status Set(const std::string& key, const std::string& value) {
-    auto request = With<v1::SetRequest>(key);
+    auto request = WithKey(key);
     request.set_value(value);
     grpc::ClientContext context;
     v1::SetReply reply;
@@ -87,38 +86,6 @@ TEST_F(RendezvousServiceTest, Set_ThenGet_GivesTheEntries) {
   EXPECT_EQ(reply.entries(0).value(), std::string("\0\xff", 2));
 }
 
-TEST_F(RendezvousServiceTest, Add_SeveralTimes_GivesTheSum) {
-  auto request = With<v1::AddRequest>("n");
-  for (const int64_t delta : {5, -8}) {
-    request.set_delta(delta);
-    grpc::ClientContext context;
-    v1::AddReply reply;
-    ASSERT_TRUE(stub_->Add(&context, request, &reply).ok());
-    EXPECT_EQ(reply.sum(), delta == 5 ? 5 : -3);
-  }
-}
-
-TEST_F(RendezvousServiceTest, Delete_Twice_TellsWhetherItWasThere) {
-  ASSERT_TRUE(Set("a", "1").ok());
-  for (const bool found : {true, false}) {
-    grpc::ClientContext context;
-    v1::DeleteReply reply;
-    ASSERT_TRUE(stub_->Delete(&context, With<v1::DeleteRequest>("a"), &reply).ok());
-    EXPECT_EQ(reply.found(), found);
-  }
-}
-
-TEST_F(RendezvousServiceTest, Count_AfterTwo_IsTwo) {
-  ASSERT_TRUE(Set("a", "1").ok());
-  ASSERT_TRUE(Set("b", "1").ok());
-  v1::CountRequest request;
-  request.set_run_id(ToBytes(RunOf(7)));
-  grpc::ClientContext context;
-  v1::CountReply reply;
-  ASSERT_TRUE(stub_->Count(&context, request, &reply).ok());
-  EXPECT_EQ(reply.keys(), 2);
-}
-
 TEST_F(RendezvousServiceTest, Wait_KeysThatComeLater_GivesThem) {
   grpc::ClientContext context;
   std::future<std::string> waits = std::async(std::launch::async, [&] {
@@ -152,7 +119,7 @@ TEST_F(RendezvousServiceTest, AnyCall_OfAnotherRun_PermissionDeniedNamesBoth) {
   const std::string other = ToBytes(RunOf(8));
   const std::vector<std::function<grpc::Status(grpc::ClientContext*)>> calls = {
       [&](grpc::ClientContext* context) {
-        auto request = With<v1::SetRequest>("a");
+        auto request = WithKey("a");
         request.set_run_id(other);
         v1::SetReply reply;
         return stub_->Set(context, request, &reply);
@@ -168,24 +135,6 @@ TEST_F(RendezvousServiceTest, AnyCall_OfAnotherRun_PermissionDeniedNamesBoth) {
         request.set_run_id(other);
         v1::Entries reply;
         return stub_->Wait(context, request, &reply);
-      },
-      [&](grpc::ClientContext* context) {
-        auto request = With<v1::AddRequest>("a");
-        request.set_run_id(other);
-        v1::AddReply reply;
-        return stub_->Add(context, request, &reply);
-      },
-      [&](grpc::ClientContext* context) {
-        auto request = With<v1::DeleteRequest>("a");
-        request.set_run_id(other);
-        v1::DeleteReply reply;
-        return stub_->Delete(context, request, &reply);
-      },
-      [&](grpc::ClientContext* context) {
-        v1::CountRequest request;
-        request.set_run_id(other);
-        v1::CountReply reply;
-        return stub_->Count(context, request, &reply);
       }};
   for (const auto& call : calls) {
     grpc::ClientContext context;
@@ -195,11 +144,11 @@ TEST_F(RendezvousServiceTest, AnyCall_OfAnotherRun_PermissionDeniedNamesBoth) {
     EXPECT_THAT(status.error_message(), HasSubstr("got run 0808"));
     EXPECT_THAT(status.error_message(), HasSubstr("expected run 0707"));
   }
-  EXPECT_EQ(store_.Count().value(), 0);
+  EXPECT_EQ(store_.Get({"a"})->size(), 0);
 }
 
 TEST_F(RendezvousServiceTest, RunIdOfWrongLength_InvalidArgument) {
-  auto request = With<v1::SetRequest>("a");
+  auto request = WithKey("a");
   request.set_run_id("short");
   grpc::ClientContext context;
   v1::SetReply reply;

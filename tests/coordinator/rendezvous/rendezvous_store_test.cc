@@ -13,7 +13,6 @@ namespace gradwire {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr auto kInstant = std::chrono::milliseconds(50);
@@ -35,21 +34,11 @@ TEST(RendezvousStoreTest, Get_KeysSet_GivesThoseThatAreThereInOrder) {
               ElementsAre(Pair("b", std::string("\0\xff", 2)), Pair("a", "1")));
 }
 
-TEST(RendezvousStoreTest, Delete_GivesBackTheRoomOfKeyAndValue) {
-  RendezvousStore store;
-  const std::string key(RendezvousStore::kMaxKeyBytes, 'k');
-  for (size_t i = 0; i <= RendezvousStore::kMaxBytes / RendezvousStore::kMaxKeyBytes; ++i) {
-    ASSERT_TRUE(store.Set(key, "").ok()) << "round " << i;
-    ASSERT_TRUE(*store.Delete(key));
-  }
-}
-
 TEST(RendezvousStoreTest, Set_KeyIsThere_ReplacesTheValue) {
   RendezvousStore store;
   ASSERT_TRUE(store.Set("a", "1").ok());
   ASSERT_TRUE(store.Set("a", "2").ok());
   EXPECT_THAT(*store.Get({"a"}), ElementsAre(Pair("a", "2")));
-  EXPECT_EQ(*store.Count(), 1);
 }
 
 TEST(RendezvousStoreTest, Wait_AllKeysAreThere_ReturnsAtOnce) {
@@ -72,34 +61,6 @@ TEST(RendezvousStoreTest, Wait_DeadlinePassed_NamesTheMissingKeys) {
   ASSERT_TRUE(store.Set("b", "2").ok());
   EXPECT_EQ(store.Wait({"a", "b", "c"}, SteadyNow()).status(),
             absl::DeadlineExceededError("missing keys: a, c"));
-}
-
-TEST(RendezvousStoreTest, Add_NewKey_CountsFromZero) {
-  RendezvousStore store;
-  EXPECT_EQ(*store.Add("n", 5), 5);
-  EXPECT_EQ(*store.Add("n", -7), -2);
-  EXPECT_THAT(*store.Get({"n"}), ElementsAre(Pair("n", "-2")));
-}
-
-TEST(RendezvousStoreTest, Add_ValueIsNoNumber_InvalidArgument) {
-  RendezvousStore store;
-  ASSERT_TRUE(store.Set("n", "many").ok());
-  EXPECT_EQ(store.Add("n", 1).status(), absl::InvalidArgumentError("value of 'n' is not a number"));
-}
-
-TEST(RendezvousStoreTest, Add_SumTooLarge_InvalidArgument) {
-  RendezvousStore store;
-  ASSERT_TRUE(store.Set("n", absl::StrCat(std::numeric_limits<int64_t>::max())).ok());
-  EXPECT_EQ(store.Add("n", 1).status(),
-            absl::InvalidArgumentError("value of 'n' does not fit in 64 bits after adding 1"));
-}
-
-TEST(RendezvousStoreTest, Delete_SaysWhetherTheKeyWasThere) {
-  RendezvousStore store;
-  ASSERT_TRUE(store.Set("a", "1").ok());
-  EXPECT_TRUE(*store.Delete("a"));
-  EXPECT_FALSE(*store.Delete("a"));
-  EXPECT_THAT(*store.Get({"a"}), IsEmpty());
 }
 
 TEST(RendezvousStoreTest, Set_EmptyOrLongKey_InvalidArgument) {
@@ -143,11 +104,6 @@ TEST_F(FullRendezvousStoreTest, Set_OneByteMore_ResourceExhausted) {
                 "key 'k': all values would need 67108865 bytes, more than 67108864"));
 }
 
-TEST_F(FullRendezvousStoreTest, Set_AfterDelete_HasRoomAgain) {
-  ASSERT_TRUE(*store_.Delete("10"));
-  EXPECT_TRUE(store_.Set("k", "").ok());
-}
-
 TEST_F(FullRendezvousStoreTest, Set_SameKeyAgain_CountsItOnce) {
   EXPECT_TRUE(store_.Set("10", std::string((1 << 20) - 2, 'w')).ok());
 }
@@ -167,9 +123,6 @@ TEST(RendezvousStoreTest, Abort_Twice_FirstReasonCountsForEveryCall) {
   EXPECT_EQ(store.Set("a", "1"), kOver);
   EXPECT_EQ(store.Get({"a"}).status(), kOver);
   EXPECT_EQ(store.Wait({"a"}, absl::InfinitePast()).status(), kOver);
-  EXPECT_EQ(store.Add("a", 1).status(), kOver);
-  EXPECT_EQ(store.Delete("a").status(), kOver);
-  EXPECT_EQ(store.Count().status(), kOver);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ class Stream {
     if (status.ok()) return Note(header, bytes, stream);
     const bool is_fit = IsErrorOfChunk(status) || absl::IsUnavailable(status);
     Check(is_fit, absl::StrCat("got ", status.ToString()));
-    // As NeighborService ends a stream of which something was taken.
+    // As HopBackend ends a stream of which something was taken.
     if (stream == taken_from_) End(stream, status);
   }
   void End(StreamId stream, const absl::Status& status) {

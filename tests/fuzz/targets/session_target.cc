@@ -112,7 +112,8 @@ class Sessions {
     if (input_.Below(4) == 0) AlterField(&input_, &message);
     const std::string wire = kind == kAnyBytes ? input_.Bytes() : message.SerializeAsString();
     v1::WorkerMessage received;
-    received.ParseFromString(wire) ? Enact(Judge(session, received)) : Break(session);
+    received.ParseFromString(wire) ? Enact(membership_.OnMessage(session, received, now_))
+                                   : Break(session);
   }
   SessionId AnyOpen() { return *std::next(open_.begin(), input_.Below(open_.size())); }
   void Break(SessionId session) {
@@ -169,33 +170,6 @@ class Sessions {
     done.set_iteration_seconds(0.1);
     done.set_total_steps(8);
     return done;
-  }
-
-  // As MembershipService::Judge.
-  Outcome Judge(SessionId session, const v1::WorkerMessage& message) {
-    switch (message.message_case()) {
-      case v1::WorkerMessage::kHello:
-        return membership_.OnHello(session, message.hello(), now_);
-      case v1::WorkerMessage::kHeartbeat:
-        return membership_.OnHeartbeat(session, message.heartbeat(), now_);
-      case v1::WorkerMessage::kStepDone:
-        return membership_.OnStepDone(session, message.step_done(), now_);
-      case v1::WorkerMessage::kSuspect:
-        return membership_.OnSuspect(session, message.suspect(), now_);
-      case v1::WorkerMessage::kLeave:
-        return membership_.OnLeave(session, message.leave(), now_);
-      case v1::WorkerMessage::kOffer:
-        return membership_.OnOffer(session, message.offer(), now_);
-      case v1::WorkerMessage::kLayout:
-        return membership_.OnLayout(session, message.layout(), now_);
-      case v1::WorkerMessage::kReady:
-        return membership_.OnReady(session, message.ready(), now_);
-      case v1::WorkerMessage::kHolds:
-        return membership_.OnHolds(session, message.holds(), now_);
-      case v1::WorkerMessage::MESSAGE_NOT_SET:
-        break;
-    }
-    return membership_.OnNonsense(session, "a message of unknown kind", now_);
   }
 
   void Enact(const Outcome& outcome) {

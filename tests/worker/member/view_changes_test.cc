@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <thread>
-#include <utility>
 
 #include "common/base/clock.h"
-#include "tests/worker/ddp/telling_exchange.h"
 
 namespace gradwire {
 namespace {
@@ -143,13 +140,6 @@ TEST(MayBeALoss, TransfersThatBrokeOrWereEnded_MayBe) {
   EXPECT_TRUE(MayBeALoss(absl::DeadlineExceededError("rank 1 did not contribute")));
   EXPECT_FALSE(MayBeALoss(absl::DataLossError("two truths")));
   EXPECT_FALSE(MayBeALoss(absl::InternalError("torch")));
-}
-
-TEST(SharedExchange, EverythingThatItIsAskedOrTold_IsPassedOn) {
-  auto owned = std::make_unique<testing::TellingExchange>();
-  testing::TellingExchange& inner = *owned;
-  SharedExchange shared(std::move(owned));
-  testing::ExpectPassesOn(shared, inner);
 }
 
 }  // namespace

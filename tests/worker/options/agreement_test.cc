@@ -175,7 +175,7 @@ TEST(Agreement, Value_OfARealNumber_HasAllItsDigits) {
 
 TEST(Agreement, Default_IsShownAsInHelp) {
   EXPECT_EQ(AgreedValues(WorkerOptions()).at("threads").shown,
-            "cores per worker, smallest of all hosts");
+            "cores per rank, smallest of all workers");
   WorkerOptions options;
   options.threads = 2;
   EXPECT_EQ(AgreedValues(options).at("threads").shown, "2");

@@ -40,7 +40,7 @@ TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_EQ(TraitsOfBackend("sharded").collectives, Collectives::kTwo);
   EXPECT_TRUE(TraitsOfBackend("mpi").under_mpirun);
   EXPECT_FALSE(TraitsOfBackend("gloo").under_mpirun);
-  EXPECT_FALSE(TraitsOfBackend("mpi").tls);
+  EXPECT_TRUE(TraitsOfBackend("mpi").no_tls);
 }
 
 TEST(Traits, LoadsWorkersAlike_WhatTheCoordinatorOrRank0Carries_IsNotAlike) {

@@ -43,13 +43,12 @@ class Keeper {
     return StateCopy(std::move(tensors));
   }
   absl::Status Restore(StateCopy* state) const {
-    return RestoreKept(
-        state->catalog(),
-        [state](const std::string& section, const std::string& key, const torch::Tensor& tensor) {
-          return state->Read(section, key, 0,
-                             {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()});
-        },
-        PartsOf, kept_);
+    const auto fetch = [state](const std::string& section, const std::string& key,
+                               const torch::Tensor& tensor) {
+      return state->Read(section, key, 0,
+                         {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()});
+    };
+    return RestoreKept(StateReader(state->catalog(), fetch), PartsOf, kept_);
   }
 
  private:

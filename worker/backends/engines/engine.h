@@ -23,13 +23,6 @@ class KeyValueStore {
   // keys.
   virtual absl::StatusOr<std::vector<std::string>> Wait(const std::vector<std::string>& keys,
                                                         absl::Time deadline) = 0;
-  // Whether all keys exist.
-  virtual absl::StatusOr<bool> Check(const std::vector<std::string>& keys) = 0;
-  // Adds to a counter, which starts at 0; returns the sum.
-  virtual absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) = 0;
-  // Returns whether the key existed.
-  virtual absl::StatusOr<bool> Delete(const std::string& key) = 0;
-  virtual absl::StatusOr<int64_t> Count() = 0;
 };
 
 // A library that has collectives and connections of its own. It is in a separate module, which is

@@ -1,6 +1,5 @@
 #include "worker/backends/engines/engine_rendezvous.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -98,36 +97,6 @@ absl::StatusOr<std::vector<absl::optional<std::string>>> EngineRendezvous::Get(
     if (entry != found.end()) values[i] = entry->second;
   }
   return values;
-}
-
-absl::StatusOr<bool> EngineRendezvous::Check(const std::vector<std::string>& keys) {
-  const auto values = Get(keys, SteadyNow() + kCallTimeout);
-  if (!values.ok()) return values.status();
-  return std::all_of(values->begin(), values->end(),
-                     [](const auto& value) { return value.has_value(); });
-}
-
-absl::StatusOr<int64_t> EngineRendezvous::Add(const std::string& key, int64_t delta) {
-  v1::AddRequest request;
-  request.set_key(FullKey(key));
-  request.set_delta(delta);
-  const auto reply = Call(&Stub::Add, std::move(request), SteadyNow() + kCallTimeout);
-  if (!reply.ok()) return reply.status();
-  return reply->sum();
-}
-
-absl::StatusOr<bool> EngineRendezvous::Delete(const std::string& key) {
-  v1::DeleteRequest request;
-  request.set_key(FullKey(key));
-  const auto reply = Call(&Stub::Delete, std::move(request), SteadyNow() + kCallTimeout);
-  if (!reply.ok()) return reply.status();
-  return reply->found();
-}
-
-absl::StatusOr<int64_t> EngineRendezvous::Count() {
-  const auto reply = Call(&Stub::Count, v1::CountRequest(), SteadyNow() + kCallTimeout);
-  if (!reply.ok()) return reply.status();
-  return static_cast<int64_t>(reply->keys());
 }
 
 }  // namespace gradwire

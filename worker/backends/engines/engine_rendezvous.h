@@ -33,10 +33,6 @@ class EngineRendezvous : public KeyValueStore {
   absl::Status Set(const std::string& key, const std::string& value) override;
   absl::StatusOr<std::vector<std::string>> Wait(const std::vector<std::string>& keys,
                                                 absl::Time deadline) override;
-  absl::StatusOr<bool> Check(const std::vector<std::string>& keys) override;
-  absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) override;
-  absl::StatusOr<bool> Delete(const std::string& key) override;
-  absl::StatusOr<int64_t> Count() override;
 
   // Returns the value of each key, if it exists.
   absl::StatusOr<std::vector<absl::optional<std::string>>> Get(const std::vector<std::string>& keys,

@@ -1,14 +1,24 @@
 #include "worker/backends/hops/hop_backend.h"
 
+#include <grpcpp/impl/codegen/method_handler.h>
+#include <grpcpp/impl/codegen/rpc_method.h>
+#include <grpcpp/impl/codegen/rpc_service_method.h>
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/status_util.h"
+#include "common/wire/chunk_codec.h"
 
 namespace gradwire {
 namespace {
 
 // How often a stream that waits for the view checks that its caller still exists.
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
+// For a stranger to send a chunk that is taken.
+constexpr absl::Duration kPatience = absl::Seconds(1);
 
 }  // namespace
 
@@ -25,8 +35,52 @@ class HopBackend::Connected : public HopExchange {
   HopBackend* const backend_;
 };
 
+// Registered manually for byte buffers, as in aggregation_service.cc.
 HopBackend::HopBackend(const Topology& topology, const BackendOptions& options)
-    : topology_(topology), options_(options), service_(this) {}
+    : topology_(topology), options_(options), guard_(kPatience) {
+  using Handler =
+      grpc::internal::BidiStreamingHandler<HopBackend, grpc::ByteBuffer, v1::NeighborReply>;
+  AddMethod(new grpc::internal::RpcServiceMethod(
+      "/gradwire.v1.Neighbor/Stream", grpc::internal::RpcMethod::BIDI_STREAMING,
+      new Handler([](HopBackend* backend, grpc::ServerContext* context,
+                     Stream* stream) { return backend->Serve(context, stream); },
+                  this)));
+}
+
+grpc::Status HopBackend::Serve(grpc::ServerContext* context, Stream* stream) {
+  const StreamId id(++last_id_);
+  bool taken = false;
+  std::optional<CallGuard::Watch> watch;
+  if (!SaysWho(*context) || !Knows(*context)) watch.emplace(&guard_, context);
+  absl::Status status = TakeAll(id, context, stream, &watch, &taken);
+  const bool broke = context->IsCancelled();
+  if (status.ok() && broke) {
+    // Or the sender has ended it; this side sees no difference.
+    status = absl::AbortedError(absl::StrCat("its stream from ", context->peer(), " broke"));
+  }
+  if (taken) {
+    OnEnd(id, status);
+  } else if (!status.ok() && !broke) {
+    spdlog::warn("refused a stream from {}: {}", context->peer(), status.ToString());
+  }
+  return ToGrpc(status);
+}
+
+absl::Status HopBackend::TakeAll(StreamId id, grpc::ServerContext* context, Stream* stream,
+                                 std::optional<CallGuard::Watch>* watch, bool* taken) {
+  Authority authority(context);
+  grpc::ByteBuffer buffer;
+  while (stream->Read(&buffer)) {
+    absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
+    buffer.Clear();
+    if (!chunk.ok()) return chunk.status();
+    absl::Status status = OnChunk(id, *context, &authority, *std::move(chunk));
+    if (!status.ok()) return status;
+    *taken = true;
+    watch->reset();
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Exchange>> HopBackend::Connect(
     const View& view, const Ended& ended, absl::optional<Incarnation>* suspect) {
@@ -55,12 +109,12 @@ bool HopBackend::IsToCome(const ChunkHeader& chunk) const {
   return chunk.run_id == view.run_id && view.generation < chunk.generation;
 }
 
-absl::StatusOr<HopExchange*> HopBackend::Borrow(const NeighborStream& stream,
+absl::StatusOr<HopExchange*> HopBackend::Borrow(const grpc::ServerContext& context,
                                                 const ChunkHeader& chunk) {
   MutexLock lock(&mutex_);
   while (IsToCome(chunk)) {
     changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
-    if (stream.is_gone()) return absl::CancelledError("the neighbor has gone");
+    if (context.IsCancelled()) return absl::CancelledError("the neighbor has gone");
   }
   ++using_;
   return exchange_;
@@ -72,26 +126,27 @@ void HopBackend::Return() {
   changed_.NotifyAll();
 }
 
-bool HopBackend::Knows(const NeighborStream& stream) {
+bool HopBackend::Knows(const grpc::ServerContext& context) {
   // Every member of a future view is a member of this view.
-  absl::StatusOr<HopExchange*> exchange = Borrow(stream, ChunkHeader());
+  absl::StatusOr<HopExchange*> exchange = Borrow(context, ChunkHeader());
   if (!exchange.ok()) return false;
-  const bool knows = stream.is_member((*exchange)->view());
+  const bool knows = IsMember(context, (*exchange)->view());
   Return();
   return knows;
 }
 
-absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
-  absl::StatusOr<HopExchange*> exchange = Borrow(stream, chunk.header);
+absl::Status HopBackend::OnChunk(StreamId id, const grpc::ServerContext& context,
+                                 Authority* authority, Chunk chunk) {
+  absl::StatusOr<HopExchange*> exchange = Borrow(context, chunk.header);
   if (!exchange.ok()) return exchange.status();
   absl::Status status =
-      stream.authority->Check((*exchange)->view(), chunk.header.generation, chunk.header.rank);
-  if (status.ok()) status = (*exchange)->OnChunk(stream.id, std::move(chunk));
+      authority->Check((*exchange)->view(), chunk.header.generation, chunk.header.rank);
+  if (status.ok()) status = (*exchange)->OnChunk(id, std::move(chunk));
   Return();
   return status;
 }
 
-void HopBackend::OnEnd(const NeighborStream& stream, const absl::Status& status) {
+void HopBackend::OnEnd(StreamId id, const absl::Status& status) {
   HopExchange* exchange;
   {
     MutexLock lock(&mutex_);
@@ -99,7 +154,7 @@ void HopBackend::OnEnd(const NeighborStream& stream, const absl::Status& status)
     exchange = exchange_;
     ++using_;
   }
-  exchange->OnEnd(stream.id, status);
+  exchange->OnEnd(id, status);
   Return();
 }
 

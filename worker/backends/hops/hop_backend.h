@@ -1,9 +1,17 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_BACKEND_H_
 #define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_BACKEND_H_
 
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "common/base/mutex.h"
+#include "common/rpc/call_guard.h"
+#include "common/rpc/caller.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/hops/hop_exchange.h"
 #include "worker/backends/hops/hop_plan.h"
@@ -11,26 +19,39 @@
 
 namespace gradwire {
 
-// Collectives between neighbors along a topology; see HopExchange. Serves v1.Neighbor, whose chunks
-// go to the exchange of the view.
-class HopBackend : public Backend, private ChunkHandler {
+// Collectives between neighbors along a topology; see HopExchange. Serves v1.Neighbor (see
+// neighbor.proto), whose chunks go to the exchange of the view. Ends a stream of a stranger if no
+// chunk of it is taken within a second.
+class HopBackend : public Backend, private grpc::Service {
  public:
   // `topology` must outlive the back end.
   HopBackend(const Topology& topology, const BackendOptions& options);
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
                                                     absl::optional<Incarnation>* suspect) override;
-  std::vector<grpc::Service*> services() override { return {&service_}; }
+  std::vector<grpc::Service*> services() override { return {this}; }
 
  private:
   class Connected;  // the exchange; it removes itself from here when it is destroyed
 
-  bool Knows(const NeighborStream& stream) override;
-  absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) override;
-  void OnEnd(const NeighborStream& stream, const absl::Status& status) override;
+  using Stream = grpc::ServerReaderWriter<v1::NeighborReply, grpc::ByteBuffer>;
+  // One call of Neighbor.Stream, on its own thread.
+  grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
+  // Reads until the stream ends. Ends `watch` when a chunk was `taken`.
+  absl::Status TakeAll(StreamId id, grpc::ServerContext* context, Stream* stream,
+                       std::optional<CallGuard::Watch>* watch, bool* taken);
+  // Whether the caller is a member of the run. Blocks while there is no view.
+  bool Knows(const grpc::ServerContext& context);
+  // Takes a chunk. May block while there is no view: flow control then holds the sender back. An
+  // error ends the stream with it.
+  absl::Status OnChunk(StreamId id, const grpc::ServerContext& context, Authority* authority,
+                       Chunk chunk);
+  // A stream of which a chunk was taken has ended; OK if the sender half-closed it. (A stranger
+  // whose first chunk is refused does not disturb the run.)
+  void OnEnd(StreamId id, const absl::Status& status);
   // Returns the exchange of the chunk's view, after waiting if that is a future view, or of a later
   // view; end its use with Return.
-  absl::StatusOr<HopExchange*> Borrow(const NeighborStream& stream, const ChunkHeader& chunk);
+  absl::StatusOr<HopExchange*> Borrow(const grpc::ServerContext& context, const ChunkHeader& chunk);
   bool IsToCome(const ChunkHeader& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return();
   // Waits until no chunk is being passed to it.
@@ -38,7 +59,8 @@ class HopBackend : public Backend, private ChunkHandler {
 
   const Topology& topology_;
   const BackendOptions options_;
-  NeighborService service_;
+  CallGuard guard_;
+  std::atomic<uint64_t> last_id_{0};
 
   Mutex mutex_;
   CondVar changed_;

@@ -27,7 +27,7 @@ namespace gradwire {
 // copied) and sent on at once, so that both directions of a link are busy. The plans define the
 // routes; a worker may carry several ranks.
 //
-//   neighbors ── chunks ──► stream threads of NeighborService: add, queue the next hops
+//   neighbors ── chunks ──► stream threads of HopBackend: add, queue the next hops
 //                                   │ queue                        ▲
 //                                   ▼                              │ rank of this worker
 //                      sender thread: writes to a neighbor ────────┘
@@ -65,7 +65,7 @@ class HopExchange : public Exchange {
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
   const View& view() const { return view_; }
-  // Handle a chunk from a neighbor's stream, and the end of the stream; see ChunkHandler.
+  // Handle a chunk from a neighbor's stream, and the end of the stream; see HopBackend.
   absl::Status OnChunk(StreamId stream, Chunk chunk);
   void OnEnd(StreamId stream, const absl::Status& status);
 

@@ -1,9 +1,6 @@
 #include "worker/backends/hops/neighbor_stream.h"
 
-#include <grpcpp/impl/codegen/method_handler.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
-#include <grpcpp/impl/codegen/rpc_service_method.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 
@@ -11,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
-#include "common/wire/chunk_codec.h"
 
 namespace gradwire {
 
@@ -54,60 +50,6 @@ absl::optional<Step> EarlyChunks::FirstStep(LayoutId layout) const {
     if (key.bucket.layout == layout && !held.chunks.empty()) return key.bucket.step;
   }
   return absl::nullopt;
-}
-
-namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(1);
-
-}  // namespace
-
-// Registered manually for byte buffers, as in aggregation_service.cc.
-NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler), guard_(kPatience) {
-  using Handler =
-      grpc::internal::BidiStreamingHandler<NeighborService, grpc::ByteBuffer, v1::NeighborReply>;
-  AddMethod(new grpc::internal::RpcServiceMethod(
-      "/gradwire.v1.Neighbor/Stream", grpc::internal::RpcMethod::BIDI_STREAMING,
-      new Handler([](NeighborService* service, grpc::ServerContext* context,
-                     Stream* stream) { return service->Serve(context, stream); },
-                  this)));
-}
-
-grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
-  Authority authority(context);
-  const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); },
-                            [context](const View& view) { return IsMember(*context, view); },
-                            &authority};
-  bool taken = false;
-  std::optional<CallGuard::Watch> watch;
-  if (!SaysWho(*context) || !handler_->Knows(from)) watch.emplace(&guard_, context);
-  absl::Status status = TakeAll(from, stream, &watch, &taken);
-  const bool broke = context->IsCancelled();
-  if (status.ok() && broke) {
-    // Or the sender has ended it; this side sees no difference.
-    status = absl::AbortedError(absl::StrCat("its stream from ", context->peer(), " broke"));
-  }
-  if (taken) {
-    handler_->OnEnd(from, status);
-  } else if (!status.ok() && !broke) {
-    spdlog::warn("refused a stream from {}: {}", context->peer(), status.ToString());
-  }
-  return ToGrpc(status);
-}
-
-absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream,
-                                      std::optional<CallGuard::Watch>* watch, bool* taken) {
-  grpc::ByteBuffer buffer;
-  while (stream->Read(&buffer)) {
-    absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
-    buffer.Clear();
-    if (!chunk.ok()) return chunk.status();
-    absl::Status status = handler_->OnChunk(from, *std::move(chunk));
-    if (!status.ok()) return status;
-    *taken = true;
-    watch->reset();
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(const std::string& address,

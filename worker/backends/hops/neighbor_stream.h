@@ -2,17 +2,14 @@
 #define GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_STREAM_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,7 +18,6 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/rpc/call_guard.h"
-#include "common/rpc/caller.h"
 #include "common/wire/chunk.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
@@ -72,45 +68,8 @@ class EarlyChunks {
   std::map<Key, Held> held_;
 };
 
-// One call of Neighbor.Stream; numbers are never used twice.
+// Names one call of Neighbor.Stream; numbers are never used twice.
 using StreamId = StrongInt<struct StreamIdTag, uint64_t>;
-struct NeighborStream {
-  StreamId id;
-  std::function<bool()> is_gone;               // whether the call was cancelled
-  std::function<bool(const View&)> is_member;  // whether its caller is in a view
-  Authority* authority;                        // what its caller may do; only for its own thread
-};
-
-// Gets the chunks of NeighborService, on the stream's own thread.
-class ChunkHandler {
- public:
-  virtual ~ChunkHandler() = default;
-  // Whether the caller is a member of the run. Blocks while there is no view.
-  virtual bool Knows(const NeighborStream& stream) = 0;
-  // Takes a chunk. May block while there is no view: flow control then holds the sender back. An
-  // error ends the stream with it.
-  virtual absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) = 0;
-  // A stream of which a chunk was taken has ended; OK if the sender half-closed it. (A stranger
-  // whose first chunk is refused does not disturb the run.)
-  virtual void OnEnd(const NeighborStream& stream, const absl::Status& status) = 0;
-};
-
-// Serves v1.Neighbor (see neighbor.proto): passes every chunk to a handler, which must outlive it.
-// Ends a stream of a stranger if no chunk of it is taken within a second.
-class NeighborService : public grpc::Service {
- public:
-  explicit NeighborService(ChunkHandler* handler);
-
- private:
-  using Stream = grpc::ServerReaderWriter<v1::NeighborReply, grpc::ByteBuffer>;
-  grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
-  absl::Status TakeAll(const NeighborStream& from, Stream* stream,
-                       std::optional<CallGuard::Watch>* watch, bool* taken);
-
-  ChunkHandler* const handler_;
-  CallGuard guard_;
-  std::atomic<uint64_t> last_id_{0};
-};
 
 // A stream from a rank of this worker to a rank of another. For one thread, except Cancel.
 class NeighborSender {
