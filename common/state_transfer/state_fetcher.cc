@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
+#include "common/rpc/channel.h"
 #include "common/wire/xxh3.h"
 
 namespace gradwire {
@@ -53,17 +54,24 @@ class Placing {
 }  // namespace
 
 StateFetcher::StateFetcher(std::shared_ptr<grpc::Channel> channel, std::string who, v1::StateId id,
-                           absl::Duration timeout)
-    : stub_(v1::State::NewStub(channel)),
+                           absl::Duration timeout, std::function<absl::Status()> ended)
+    : channel_(std::move(channel)),
+      stub_(v1::State::NewStub(channel_)),
       who_(std::move(who)),
       id_(std::move(id)),
-      timeout_(timeout) {}
+      timeout_(timeout),
+      ended_(std::move(ended)) {}
 
 absl::Status StateFetcher::Explain(const absl::Status& status) const {
   return Annotate(status, absl::StrCat("state before step ", id_.step(), " from ", who_));
 }
 
+absl::Status StateFetcher::AwaitConnection() const {
+  return ended_ ? WaitConnected(channel_.get(), who_, ended_) : absl::OkStatus();
+}
+
 absl::StatusOr<v1::StateCatalog> StateFetcher::Describe() {
+  if (absl::Status connected = AwaitConnection(); !connected.ok()) return connected;
   grpc::ClientContext context;
   context.set_deadline(ToGrpcDeadline(SteadyNow() + timeout_));
   v1::StateCatalog catalog;
@@ -73,6 +81,7 @@ absl::StatusOr<v1::StateCatalog> StateFetcher::Describe() {
 }
 
 absl::Status StateFetcher::Fetch(const std::vector<WantedRange>& ranges) {
+  if (absl::Status connected = AwaitConnection(); !connected.ok()) return connected;
   v1::FetchRequest request;
   *request.mutable_id() = id_;
   for (const WantedRange& wanted : ranges) {

@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,9 +32,10 @@ inline constexpr absl::Duration kStateTimeout = absl::Seconds(60);
 class StateFetcher {
  public:
   // `who` names the other side in errors, such as "coordinator 10.0.0.1:29400". Each call may take
-  // as long as `timeout`.
+  // as long as `timeout`. If `ended` is set, a call first waits for a connection, as WaitConnected
+  // does: then no call fails because of one attempt to connect.
   StateFetcher(std::shared_ptr<grpc::Channel> channel, std::string who, v1::StateId id,
-               absl::Duration timeout);
+               absl::Duration timeout, std::function<absl::Status()> ended = nullptr);
 
   // Returns the tensors of the state. Errors: those of State.Describe; Unavailable or
   // DeadlineExceeded if the other side does not answer.
@@ -50,11 +52,14 @@ class StateFetcher {
 
  private:
   absl::Status Explain(const absl::Status& status) const;
+  absl::Status AwaitConnection() const;
 
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::State::Stub> stub_;
   const std::string who_;
   const v1::StateId id_;
   const absl::Duration timeout_;
+  const std::function<absl::Status()> ended_;
 };
 
 }  // namespace gradwire

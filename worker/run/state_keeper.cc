@@ -121,7 +121,8 @@ absl::Status StateKeeper::Resume(const View& view) {
   id.set_run_id(ToBytes(view.run_id));
   id.set_step(view.first_step.value());
   fetcher_ = std::make_unique<StateFetcher>(member_->CoordinatorChannel(), "the coordinator",
-                                            std::move(id), kStateTimeout);
+                                            std::move(id), kStateTimeout,
+                                            [this] { return member_->EndedOrChanged(); });
   absl::StatusOr<v1::StateCatalog> catalog = fetcher_->Describe();
   if (!catalog.ok()) return catalog.status();
   resumed_ = view.first_step;

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,18 +61,20 @@ class TestState : public SharedState {
 
 class StateTransferTest : public ::testing::Test {
  protected:
-  StateTransferTest()
-      : service_([this](const RunId& run_id, Step step,
-                        Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
-          if (run_id != run_id_) return absl::PermissionDeniedError("another run");
-          if (step != Step(12)) return absl::FailedPreconditionError("no such step");
-          return state_;
-        }) {
+  StateTransferTest() : service_(FindIt()) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     server_ = *std::move(server);
   }
   ~StateTransferTest() override { server_.Shutdown(); }
 
+  StateService::Find FindIt() {
+    return [this](const RunId& run_id, Step step,
+                  Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+      if (run_id != run_id_) return absl::PermissionDeniedError("another run");
+      if (step != Step(12)) return absl::FailedPreconditionError("no such step");
+      return state_;
+    };
+  }
   StateFetcher Fetcher(uint64_t step = 12, absl::optional<RunId> run_id = absl::nullopt,
                        absl::Duration timeout = absl::Seconds(10)) {
     v1::StateId id;
@@ -118,6 +122,36 @@ TEST_F(StateTransferTest, Fetch_AnotherRunOrStep_IsRefused) {
   EXPECT_EQ(Fetcher(12, MakeRunId()).Fetch(ranges).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(Fetcher(13).Fetch(ranges).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Fetcher(13).Describe().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// A coordinator that is too busy for a handshake closes the connection, for example.
+TEST_F(StateTransferTest, FirstAttemptToConnectFails_CallsWaitIfTheyMay) {
+  server_.Shutdown();
+  const auto channel = MakeChannel(server_.address);
+  v1::StateId id;
+  id.set_run_id(ToBytes(run_id_));
+  id.set_step(12);
+  StateFetcher hasty(channel, "the donor", id, absl::Seconds(10));
+  EXPECT_EQ(hasty.Describe().status().code(), absl::StatusCode::kUnavailable);
+  StateFetcher patient(channel, "the donor", id, absl::Seconds(10),
+                       [] { return absl::OkStatus(); });
+  auto catalog = std::async(std::launch::async, [&patient] { return patient.Describe(); });
+  EXPECT_EQ(catalog.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  StateService again(FindIt());
+  server_ = StartGrpcServer(server_.address, {&again}).value();
+  EXPECT_TRUE(catalog.get().ok());
+  server_.Shutdown();
+}
+
+TEST_F(StateTransferTest, RunEndsWhileCallsWait_TheyEnd) {
+  server_.Shutdown();
+  v1::StateId id;
+  StateFetcher fetcher(MakeChannel(server_.address), "the donor", id, absl::Seconds(10),
+                       [] { return absl::AbortedError("the run is over"); });
+  EXPECT_EQ(fetcher.Describe().status(), absl::AbortedError("the run is over"));
+  std::vector<uint8_t> bytes(3);
+  EXPECT_EQ(fetcher.Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}}),
+            absl::AbortedError("the run is over"));
 }
 
 // A large checkpoint takes many calls.

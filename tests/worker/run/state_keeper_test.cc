@@ -298,6 +298,19 @@ TEST_F(ResumedKeeperTest, ResumeRanks_RunBeganAtStep0_RestoresNothing) {
   EXPECT_EQ(owner_.common + owner_.own, 0);
 }
 
+// Many workers connect at once, and an attempt may fail.
+TEST_F(ResumedKeeperTest, Resume_CoordinatorAnswersLater_Waits) {
+  const std::string address = server_.address;
+  server_.Shutdown();
+  auto resumed =
+      std::async(std::launch::async, [this] { return keeper_->Resume(ViewFrom(kAskedStep)); });
+  EXPECT_EQ(resumed.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  StateService later([](const RunId&, Step step, Generation) { return StateBefore(step); });
+  server_ = StartGrpcServer(address, {&later}).value();
+  EXPECT_EQ(resumed.get(), absl::OkStatus());
+  server_.Shutdown();
+}
+
 TEST_F(ResumedKeeperTest, Resume_NoSuchCheckpoint_SaysSoAndRestoresNothing) {
   const absl::Status missing = keeper_->Resume(ViewFrom(kAskedStep + 1));
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition) << missing;
