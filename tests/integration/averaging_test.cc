@@ -55,19 +55,24 @@ TEST(LongAveraging, GatherScatter_OtherBucketSizes_SameHash) {
   }
 }
 
-class DdpTest : public ::testing::TestWithParam<Options> {};
+// A model, and sizes of its buckets.
+class DdpTest : public ::testing::TestWithParam<std::pair<const char*, Options>> {};
 
 TEST_P(DdpTest, AnyBucketSizeAndBarrier_HashOfGatherScatter) {
-  const std::string expected = HashOf(2, TinyRun(3) + kGatherScatter);
-  for (const std::string& megabytes : GetParam()) {
-    EXPECT_EQ(HashOf(2, TinyRun(3) + kDdp + Options{"--bucket-cap-mb", megabytes}), expected)
-        << megabytes;
+  const auto& [model, sizes] = GetParam();
+  const Options run = TinyRun(3) + Options{"--model", model};
+  const std::string expected = HashOf(2, run + kGatherScatter);
+  for (const std::string& megabytes : sizes) {
+    EXPECT_EQ(HashOf(2, run + kDdp + Options{"--bucket-cap-mb", megabytes}), expected) << megabytes;
   }
-  EXPECT_EQ(HashOf(2, TinyRun(3) + kDdp + Options{"--barrier"}), expected);
+  EXPECT_EQ(HashOf(2, run + kDdp + Options{"--barrier"}), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Averaging, DdpTest, ::testing::Values(Options{"0", "5"}));
-INSTANTIATE_TEST_SUITE_P(Long, DdpTest, ::testing::Values(Options{"1", "25", "1000"}));
+INSTANTIATE_TEST_SUITE_P(Averaging, DdpTest,
+                         ::testing::Values(std::make_pair("mlp", Options{"0", "0.5"})));
+INSTANTIATE_TEST_SUITE_P(Long, DdpTest,
+                         ::testing::Values(std::make_pair("vgg11",
+                                                          Options{"0", "1", "5", "25", "1000"})));
 
 TEST(Averaging, Accumulate_TwoPasses_StepsOfTwiceTheSamples) {
   const LaunchResult run = RunLaunch(2, TinyRun(3) + kDdp + Options{"--accumulate", "2"});

@@ -11,7 +11,7 @@ from local_run import WORLD_SIZE, Death, LocalRun
 
 ITERATIONS = 3
 WORDS = ["--dataset", "synthetic", "--seed", "744", "--batch-size", "2", "--threads", "1",
-         "--print-every", "0", "--model", "vgg11", "--sync", "ddp", "--backend", "sharded",
+         "--print-every", "0", "--model", "mlp", "--sync", "ddp", "--backend", "sharded",
          "--iterations", str(ITERATIONS)]
 
 

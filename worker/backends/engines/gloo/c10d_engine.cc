@@ -177,7 +177,7 @@ T ValueOrThrow(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// Of the store's functions, gloo calls set, get and wait.
+// Gloo calls only set, get and wait of its store.
 [[noreturn]] void ThrowUncalled() {
   throw std::logic_error("got a call of the rendezvous that gloo is not known to make");
 }
