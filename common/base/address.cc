@@ -106,6 +106,14 @@ HostPort NumericAddress(const sockaddr* address) {
   return {host, static_cast<uint16_t>(number)};
 }
 
+std::vector<std::string> NumericHosts(const addrinfo* list) {
+  std::vector<std::string> hosts;
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    hosts.push_back(NumericAddress(each->ai_addr).host);
+  }
+  return hosts;
+}
+
 std::string ErrorWords(int error) { return absl::AsciiStrToLower(std::strerror(error)); }
 
 std::string WhyNotBound(const HostPort& address) {
@@ -180,11 +188,18 @@ UniqueFd ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
   return fd;
 }
 
-absl::StatusOr<Listening> ListenAtEach(const HostPort& address, bool both_kinds) {
+absl::StatusOr<Listening> ListenAtName(const HostPort& address, bool both_kinds) {
   const absl::StatusOr<AddressList> targets = Resolve(address, SOCK_STREAM);
   if (!targets.ok()) return absl::FailedPreconditionError(targets.status().message());
+  return ListenAtEach(targets->get(), address, both_kinds);
+}
+
+}  // namespace
+
+absl::StatusOr<Listening> ListenAtEach(const addrinfo* targets, const HostPort& address,
+                                       bool both_kinds) {
   Listening listening{{}, address};
-  for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
+  for (const addrinfo* target = targets; target != nullptr; target = target->ai_next) {
     UniqueFd socket = ListenOn(*target, both_kinds, &listening.address.port);
     if (socket.get() >= 0) listening.sockets.push_back(std::move(socket));
   }
@@ -192,13 +207,11 @@ absl::StatusOr<Listening> ListenAtEach(const HostPort& address, bool both_kinds)
   return listening;
 }
 
-}  // namespace
-
 absl::StatusOr<Listening> ListenAt(const HostPort& address) {
-  if (address.host != "0.0.0.0" && address.host != "::") return ListenAtEach(address, false);
-  absl::StatusOr<Listening> all = ListenAtEach({"::", address.port}, /*both_kinds=*/true);
+  if (address.host != "0.0.0.0" && address.host != "::") return ListenAtName(address, false);
+  absl::StatusOr<Listening> all = ListenAtName({"::", address.port}, /*both_kinds=*/true);
   // A host without IPv6.
-  if (!all.ok()) all = ListenAtEach({"0.0.0.0", address.port}, false);
+  if (!all.ok()) all = ListenAtName({"0.0.0.0", address.port}, false);
   if (all.ok()) all->address.host = address.host;
   return all;
 }

@@ -49,6 +49,9 @@ absl::StatusOr<AddressList> Resolve(const HostPort& address, int socket_type);
 // Returns the numeric form; port 0 and an empty host if it is neither IPv4 nor IPv6.
 HostPort NumericAddress(const sockaddr* address);
 
+// Returns the numeric hosts of a list, in its order.
+std::vector<std::string> NumericHosts(const addrinfo* list);
+
 // Returns strerror's text in lower case, as part of a sentence: "connection refused".
 std::string ErrorWords(int error);
 
@@ -93,6 +96,10 @@ struct Listening {
 // this host. Port 0 selects a free port; a port in use is an error. FailedPrecondition if no
 // address can be bound, with the reason as part of a sentence.
 absl::StatusOr<Listening> ListenAt(const HostPort& address);
+// The same on the addresses of a list, which are those of `address`. `both_kinds`: an IPv6 socket
+// takes IPv4 connections, too.
+absl::StatusOr<Listening> ListenAtEach(const addrinfo* targets, const HostPort& address,
+                                       bool both_kinds = false);
 
 // Result of an attempt to accept.
 enum class Accepted {

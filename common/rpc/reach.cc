@@ -63,12 +63,7 @@ bool IsIn(const Network& network, const AddressBytes& bytes) {
 // Returns none if the name is unknown: then no server can listen there.
 std::vector<std::string> AddressesOfName(const std::string& host) {
   const absl::StatusOr<AddressList> found = Resolve({host, 0}, SOCK_STREAM);
-  std::vector<std::string> addresses;
-  if (!found.ok()) return addresses;
-  for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
-    addresses.push_back(NumericAddress(each->ai_addr).host);
-  }
-  return addresses;
+  return found.ok() ? NumericHosts(found->get()) : std::vector<std::string>();
 }
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/rpc/caller.h"
 #include "common/rpc/channel.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
@@ -32,7 +33,9 @@ constexpr uint64_t kBytes = 4 * 1'500'000;
 // One call, as a neighbour makes it.
 class Caller {
  public:
-  explicit Caller(const std::string& address) : stub_(v1::Neighbor::NewStub(MakeChannel(address))) {
+  explicit Caller(const std::string& address, absl::optional<Incarnation> said = absl::nullopt)
+      : stub_(v1::Neighbor::NewStub(MakeChannel(address))) {
+    if (said.has_value()) SayWho(*said, &context_);
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     stream_ = stub_->Stream(&context_);
   }
@@ -143,6 +146,26 @@ class NeighborStreamTest : public ::testing::Test {
   BackendCluster cluster_;
   const std::vector<v1::Chunk> chunks_;
 };
+
+// It would keep a thread of the server.
+TEST_F(NeighborStreamTest, StrangerSendsNothing_IsEndedWhateverItSays) {
+  const std::string address = ReceiverView().members[kReceiver].address;
+  for (const absl::optional<Incarnation> said :
+       {absl::optional<Incarnation>(), absl::optional<Incarnation>(Incarnation(987654))}) {
+    const absl::Time begun = SteadyNow();
+    EXPECT_FALSE(Caller(address, said).End().ok());
+    EXPECT_LT(SteadyNow() - begun, absl::Seconds(15));  // a call may last 30 s
+  }
+}
+
+TEST_F(NeighborStreamTest, MemberSendsNothing_MayStay) {
+  const View view = ReceiverView();
+  Caller caller(view.members[kReceiver].address, view.members[0].incarnation);
+  auto ended = std::async(std::launch::async, [&caller] { return caller.End(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::milliseconds(2500)), std::future_status::timeout);
+  caller.Cancel();
+  EXPECT_FALSE(ended.get().ok());
+}
 
 TEST_F(NeighborStreamTest, FirstChunk_OtherRun_RefusedAndTheRunGoesOn) {
   v1::Chunk chunk = chunks_[0];

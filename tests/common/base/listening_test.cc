@@ -16,6 +16,7 @@ namespace gradwire {
 namespace {
 
 using ::gradwire::testing::BusyPort;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 UniqueFd ConnectTo(const HostPort& address) {
@@ -51,6 +52,35 @@ TEST(ListenAt, AllAddresses_KeepsTheHostThatWasAskedFor) {
     const UniqueFd peer = ConnectTo({"127.0.0.1", listening->address.port});
     EXPECT_EQ(AcceptSoon(*listening, &connection), Accepted::kConnection) << host;
   }
+}
+
+// A name with two addresses; `second` outlives the result.
+AddressList TwoAddresses(const AddressList& second) {
+  AddressList first = Resolve({"127.0.0.1", 0}, SOCK_STREAM).value();
+  first->ai_next = second.get();
+  return AddressList(first.release(), [](addrinfo* list) noexcept {
+    list->ai_next = nullptr;
+    freeaddrinfo(list);
+  });
+}
+
+TEST(ListenAtEach, TwoAddressesAndPortZero_OnePortForBoth) {
+  const AddressList second = Resolve({"127.0.0.2", 0}, SOCK_STREAM).value();
+  const AddressList both = TwoAddresses(second);
+  const absl::StatusOr<Listening> listening = ListenAtEach(both.get(), {"two", 0});
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  ASSERT_EQ(listening->sockets.size(), 2);
+  EXPECT_EQ(listening->address.host, "two");
+  UniqueFd connection;
+  const UniqueFd peer = ConnectTo({"127.0.0.2", listening->address.port});
+  EXPECT_EQ(Accept(listening->sockets[1], &connection), Accepted::kConnection);
+  const UniqueFd other = ConnectTo({"127.0.0.1", listening->address.port});
+  EXPECT_EQ(AcceptSoon(*listening, &connection), Accepted::kConnection);
+}
+
+TEST(NumericHosts, TwoAddresses_BothInOrder) {
+  const AddressList second = Resolve({"127.0.0.2", 0}, SOCK_STREAM).value();
+  EXPECT_THAT(NumericHosts(TwoAddresses(second).get()), ElementsAre("127.0.0.1", "127.0.0.2"));
 }
 
 TEST(ListenAt, PortInUse_FailedPreconditionSaysSo) {

@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
+#include "common/rpc/channel.h"
 #include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
+#include "gradwire/v1/rendezvous.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
@@ -72,6 +75,35 @@ class CoordinatorLossesTest : public ::testing::Test {
   std::promise<void> heard_[2];  // of generations 2 and 3
   std::unique_ptr<Session> sessions_[3];
 };
+
+// A foreign engine whose peer will not come.
+TEST(CoordinatorEnd, WorkerWaitsForAKey_IsToldThatTheRunIsOver) {
+  CoordinatorOptions options = ThreeRanks();
+  options.world_size = 1;
+  const auto coordinator = Coordinator::Start(options).value();
+  SessionOptions session_options;
+  session_options.coordinator = coordinator->address();
+  const auto session = Session::Open(
+                           session_options, [](const absl::Status&) {}, Session::Listener())
+                           .value();
+  const absl::StatusOr<View> view = session->Join(TestHello(1, {0}));
+  ASSERT_TRUE(view.ok()) << view.status();
+  const auto stub = v1::Rendezvous::NewStub(MakeChannel(coordinator->address()));
+  v1::WaitRequest request;
+  request.set_run_id(ToBytes(view->run_id));
+  request.add_keys("never");
+  auto waits = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(30)));
+    v1::Entries reply;
+    return stub->Wait(&context, request, &reply);
+  });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  EXPECT_EQ(session->Leave(true, ""), absl::OkStatus());
+  const grpc::Status ended = waits.get();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::ABORTED) << ended.error_message();
+  EXPECT_THAT(ended.error_message(), HasSubstr("the run is over"));
+}
 
 TEST_F(CoordinatorLossesTest, TwoOneAfterTheOther_EachCountsWithItsOwnRanks) {
   Lose(2, 2);
